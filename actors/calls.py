@@ -90,8 +90,7 @@ Proof = KeyProof | WalletProof | SessionProof | ProvenProof
 
 def routing_of(proof: Proof) -> bytes:
     """Return the account's routing bytes. Those of a key or a session are unconfirmed until the account's owner has
-    accepted it.
-    """
+    accepted it."""
     return proof.routing if isinstance(proof, KeyProof | SessionProof) else routing_bytes(proof.pubkey)
 
 

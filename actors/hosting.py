@@ -41,9 +41,7 @@ class ActorUnreachable(Exception):
 
 class Reference:
     """The actor that has a name now. A handle of Ray's is of one actor: when that is replaced, the handle stays dead.
-
-    handle: of the actor, where it is known already.
-    """
+    handle: of the actor, where it is known already."""
 
     def __init__(self, name: str, handle: Any = None, find: Callable[[str], Any] | None = None) -> None:
         self._name, self._handle, self._find = name, handle, find
@@ -90,8 +88,7 @@ def place(
             if ray.get(shared.place.remote(spec), timeout=_SHARED_SECONDS):
                 return Reference(name, SharedHandle(shared, name))
         except RayError:
-            # It is starting, or ending to restart with the other settings: it has stored the new ones.
-            return Reference(name)
+            return Reference(name)  # It is starting, or restarting with the other settings, which it has stored.
     node = on_node or seat(name, ray.nodes())
 
     for _ in range(_PLACE_TRIES):

@@ -104,7 +104,7 @@ class Placement:
     owner_cores: float  # Of the busiest owner.
     replica_by_mean_wanted: float  # If every account had its own replica, whatever the load of that replica.
     replica_by_mean: float
-    moved_share: float  # Links between replicas and owners, by blocks.
+    moved_share: float  # Share of all calls that go to another replica than their account's.
     links: int  # Between a replica and an owner, by blocks.
     links_of_all: int
 

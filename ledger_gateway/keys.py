@@ -57,8 +57,7 @@ class Keys:
 
     async def create(self, name: str, **limits: Any) -> NewKey:
         """Make a key. limits: credits_a_day, credits_total, requests_per_second, methods, origins, addresses,
-        expires_at.
-        """
+        expires_at."""
         return await self._new("/account/keys", {"name": name, **limits})
 
     async def change(self, id: int, **changes: Any) -> NamedKey:
@@ -67,8 +66,7 @@ class Keys:
 
     async def rotate(self, id: int, grace_seconds: int = 0) -> NewKey:
         """Replace the text of a key that the wallet has made. The former text is valid for grace_seconds more, at most
-        a day.
-        """
+        a day."""
         return await self._new(f"/account/keys/{id:d}/rotate", {"grace_seconds": grace_seconds})
 
     async def delete(self, id: int) -> NamedKey:

@@ -57,8 +57,7 @@ class ReceiptEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def request_id(self) -> str:
         """Return the id of a charged request; empty: unknown. An id that begins as its operation does is stored without
-        that beginning.
-        """
+        that beginning."""
         first = "" if self.description.startswith("tx:") or self.type != 2 else self._told.partition(" ")[0]
         return self.operation[:10] + first if first.startswith("-") else first
 

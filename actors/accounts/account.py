@@ -63,9 +63,8 @@ class Defaults(NamedTuple):
         return 2 * self.hold_seconds
 
     def entries_since_ms(self, now_ms: int) -> int:
-        """Return the time of the oldest entry to load with an account.
-
-        Loading recent entries only saves queries: the store is asked about operations that memory does not know."""
+        """Return the time of the oldest entry to load with an account. Loading recent entries only saves queries: the
+        store is asked about operations that memory does not know."""
         return now_ms - (self.memory_seconds + CLOCK_SLACK_SECONDS) * 1000
 
 
@@ -114,16 +113,14 @@ class Profile(msgspec.Struct, frozen=True, gc=False):
 class Deposit(msgspec.Struct, frozen=True, gc=False):
     """A token transfer that was turned into credits of this account. A transfer is credited once for ever."""
 
-    # Operation of the transfer: 64 bytes of signature, then four bytes of its index in the transaction.
-    operation: bytes
+    operation: bytes  # Of the transfer: 64 bytes of signature, then four bytes of its index in the transaction.
     base_units: int
     credits_per_usdc: int  # The rate on that day.
     credits: int
     bonus: int
     slot: int
     at_ms: int
-    # True: an operator assigned the transfer, because the chain names no wallet; recorded as an adjustment.
-    assigned: bool = False
+    assigned: bool = False  # True: an adjustment by an operator, because the chain names no wallet.
 
 
 class Return(msgspec.Struct, frozen=True, gc=False):
@@ -160,9 +157,8 @@ class Withdrawn(msgspec.Struct, frozen=True):
 
 
 class HoldEnded(msgspec.Struct, frozen=True):
-    """A hold ended without a charge.
-
-    expired: the operation is also forgotten, so that a late settle is judged in the way a successor would judge it."""
+    """A hold ended without a charge. expired: the operation is also forgotten, so that a late settle is judged in the
+    way a successor would judge it."""
 
     operation: bytes
     steady: int
@@ -171,10 +167,8 @@ class HoldEnded(msgspec.Struct, frozen=True):
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """Credits moved: one entry of the ledger.
-
-    key: number of the named key that pays or is refunded; the entry has it too. key_day: for a refund, the day on which
-    the credits were spent."""
+    """Credits moved: one entry of the ledger. key: number of the named key that pays or is refunded; the entry has it
+    too. key_day: for a refund, the day on which the credits were spent."""
 
     entry: Entry
     moves: Moves
@@ -196,9 +190,7 @@ class Recalled(msgspec.Struct, frozen=True):
 
 
 class ProfileSet(msgspec.Struct, frozen=True):
-    """The profile changed. rotated_ms: when a new API key replaced an earlier one; None: the key did not change, or is
-    the first.
-    """
+    """The profile changed. rotated_ms: when a new API key replaced an earlier one; None: none was replaced."""
 
     profile: Profile
     rotated_ms: int | None = None
@@ -252,8 +244,7 @@ class Account:
     price_list: str = ""  # Name of the price list; empty: the public prices.
     rate_limit: int = 0
     concurrency_limit: int = 0
-    # Time of the last use, in steady seconds; the actor finds idle accounts by it.
-    used_at: int = field(default=0, compare=False)
+    used_at: int = field(default=0, compare=False)  # Steady seconds; the actor finds idle accounts by it.
     view: View | None = field(default=None, compare=False)  # State of monotonic reads; not written by events (view.py).
 
     def check(self) -> None:
@@ -263,9 +254,7 @@ class Account:
         self.keys.check((hold.key, hold.ceiling) for hold in self.holds.values())
 
     def opens(self, key_hash: bytes) -> bool:
-        """Return whether an API key or named key of this account has this hash. The named key may be frozen or
-        expired.
-        """
+        """Return whether a key of this account has this hash. A named key may be frozen or expired."""
         return self.profile.key_hash == key_hash or key_hash in self.keys.by_hash
 
     def key_hashes(self) -> list[bytes]:

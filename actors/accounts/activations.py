@@ -239,8 +239,7 @@ class Activations:
 
     async def peek(self, pubkey: bytes) -> Account | None:
         """Return the account for reading: from memory, else from the store without keeping it. Raises
-        OwnerUnavailable.
-        """
+        OwnerUnavailable."""
         account = self.accounts.get(pubkey)
         return account if account is not None else await self._read(pubkey)
 

@@ -145,8 +145,7 @@ class AccountShard:
 
     async def start(self) -> None:
         """Take the shards over from their earlier owner, with its list of undelivered charges. Raises
-        StoreUnavailable.
-        """
+        StoreUnavailable."""
         await self._commits.start()
         self.undelivered.recall(await self._store.undelivered.recall(Place(self.held.index)))
         self._nonces.start()
@@ -261,8 +260,7 @@ class AccountShard:
 
     def _admit(self, account: Account, request: HoldRequest, moment: Moment) -> HoldReply | Awaitable[HoldReply]:
         """Admit a call. The nonce of a signed request is judged first, and must be stored before admission (money rule
-        11).
-        """
+        11)."""
         account.used_at = moment.steady
         if is_due(account, moment):
             self._activations.end_due(account, moment)

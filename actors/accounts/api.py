@@ -48,10 +48,8 @@ Value = TypeVar("Value")
 
 
 class OwnerReply(Growing, Generic[Value], frozen=True):
-    """An owner's reply to a command.
-
-    value: None only when the command was refused. refusal: name of an Err, else None. detail: one sentence for the
-    client. figures: of the account, for the headers of a response."""
+    """An owner's reply to a command. value: None only when the command was refused. refusal: name of an Err, else None.
+    detail: one sentence for the client. figures: of the account, for the headers of a response."""
 
     value: Value | None = None
     refusal: str | None = None
@@ -70,10 +68,8 @@ def refused(err: Err, detail: str = "") -> OwnerReply[Any]:
 
 
 class AccountState(Growing, frozen=True):
-    """The account as its customer and operators see it.
-
-    in_day, hour_credits: credits spent in the last 24 whole hours and in this hour, where known.
-    """
+    """The account as its customer and operators see it. in_day, hour_credits: credits spent in the last 24 whole hours
+    and in this hour, where known."""
 
     pubkey: bytes
     balance: int
@@ -90,10 +86,8 @@ class AccountState(Growing, frozen=True):
 
 
 class Identity(Growing, frozen=True):
-    """Whom a proof speaks for.
-
-    balance None: this wallet has no account yet. key: number of the named key that was presented; 0: none. may_read:
-    whether the account's pages may be shown. price_list: of the account."""
+    """Whom a proof speaks for. balance None: this wallet has no account yet. key: number of the named key that was
+    presented; 0: none. may_read: whether the account's pages may be shown. price_list: of the account."""
 
     pubkey: bytes
     balance: int | None
@@ -117,10 +111,8 @@ class AccountStanding(Growing, frozen=True):
 
 
 class Adjustment(msgspec.Struct, frozen=True):
-    """Result of an adjustment.
-
-    amount: credits actually moved; a removal may move fewer than asked. opened: the account was opened by this command.
-    """
+    """Result of an adjustment. amount: credits actually moved; a removal may move fewer than asked. opened: the account
+    was opened by this command."""
 
     pubkey: bytes
     amount: int
@@ -147,10 +139,8 @@ class DepositReceipt(msgspec.Struct, frozen=True):
 
 
 class DepositConfirmation(msgspec.Struct, frozen=True):
-    """Outcome for a transaction that a customer reported.
-
-    new_balance, credits_added: of the customer. credited_to: other accounts that the transaction credited.
-    """
+    """Outcome for a transaction that a customer reported. new_balance, credits_added: of the customer. credited_to:
+    other accounts that the transaction credited."""
 
     credits_added: int
     new_balance: int
@@ -210,12 +200,10 @@ class Identify(ByProof[Identity], frozen=True):
 
 
 class ReadStanding(Growing, ByProof[AccountStanding], frozen=True):
-    """Check a credential, and return the standing of its account. Refused with AUTH_FAILED or PAYMENT_REQUIRED.
-
-    uses: True: as for a request, take the wallet's nonce or prolong the session. False: change nothing, so that an open
+    """Check a credential, and return the standing of its account. Refused with AUTH_FAILED or PAYMENT_REQUIRED. uses:
+    True: as for a request, take the wallet's nonce or prolong the session. False: change nothing, so that an open
     socket, checked every second, prolongs no session; the proof is then not a wallet's. open_under: number of the named
-    key that a stream was opened under; its client address was checked then, and is not checked again.
-    """
+    key that a stream was opened under; its client address was checked then, and is not checked again."""
 
     uses: bool = False
     open_under: int = 0
@@ -223,9 +211,7 @@ class ReadStanding(Growing, ByProof[AccountStanding], frozen=True):
 
 class IssueKey(ByProof[str], frozen=True):
     """POST /account/api-key: replaces the account's key and opens the account where there is none. Value: the key.
-
-    Refuses any proof but a wallet's.
-    """
+    Refuses any proof but a wallet's."""
 
     ref_code: str | None = None
 
@@ -235,10 +221,8 @@ class CloseSession(ByProof[bool], frozen=True):
 
 
 class OpenSession(OfAccount[str], frozen=True):
-    """POST /auth/verify, after the door has verified the signature of a live challenge. Value: the bearer token.
-
-    Takes the challenge like a nonce: AUTH_FAILED when it was used before. issued_at: Unix seconds.
-    """
+    """POST /auth/verify, after the door has verified the signature of a live challenge. Value: the bearer token. Takes
+    the challenge like a nonce: AUTH_FAILED when it was used before. issued_at: Unix seconds."""
 
     challenge_id: bytes
     issued_at: int
@@ -265,8 +249,7 @@ class SetStatus(OfAccount[AccountState], frozen=True):
 
 class ImportKey(OfAccount[AccountState], frozen=True):
     """Operator: set the account's API key to a legacy key, of which only the hash and the first characters are
-    given.
-    """
+    given."""
 
     key_hash: bytes
     key_prefix: str
@@ -289,11 +272,9 @@ class PaidTransfer(msgspec.Struct, frozen=True):
 
 
 class CreditDeposit(OfAccount[DepositReceipt], frozen=True):
-    """Turn a transfer into credits, with the bonus of a linked referral code; opens the account when there is none.
-
-    A transfer, named by (signature, index), is credited once for ever, among all accounts; durable when the reply
-    arrives. INVALID_REQUEST: the transfer is worth less than one credit.
-    """
+    """Turn a transfer into credits, with the bonus of a linked referral code; opens the account when there is none. A
+    transfer, named by (signature, index), is credited once for ever, among all accounts; durable when the reply
+    arrives. INVALID_REQUEST: the transfer is worth less than one credit."""
 
     transfer: PaidTransfer
 
@@ -306,12 +287,9 @@ class AssignDeposit(OfAccount[DepositReceipt], frozen=True):
 
 
 class TakeBackDeposit(OfAccount[int], frozen=True):
-    """Take the credits of a payment that can never become final (an `adjustment`), at most what is available.
-    Value: the credits taken back.
-
-    The rest is recorded as uncollected. Idempotent; a deposit that was taken back is never credited again by itself.
-    ACCOUNT_NOT_FOUND: this account was never credited with it.
-    """
+    """Take the credits of a payment that can never become final (an `adjustment`), at most what is available. Value:
+    the credits taken back. The rest is recorded as uncollected. Idempotent; a deposit that was taken back is never
+    credited again by itself. ACCOUNT_NOT_FOUND: this account was never credited with it."""
 
     signature: bytes
     index: int
@@ -357,10 +335,8 @@ class OwnersClient(Protocol):
         ...
 
     async def ask_many(self, commands: Sequence[Command[Value]]) -> list[OwnerReply[Value]]:
-        """As `ask`, for several commands, with one message to each owner.
-
-        Commands of one account keep their order. Raises nothing: commands to an owner that does not answer are refused
-        with SERVICE_TEMPORARILY_UNAVAILABLE."""
+        """As `ask`, for several commands, with one message to each owner. Commands of one account keep their order.
+        Raises nothing: commands to an owner that does not answer are refused with SERVICE_TEMPORARILY_UNAVAILABLE."""
         ...
 
 
@@ -377,8 +353,7 @@ class AccountsClient(OwnersClient, Protocol):
 
     async def charge(self, request: ChargeRequest) -> ChargeReply:
         """Hold and settle at once, for an answer that already exists. Raises OwnerUnavailable: then void the
-        operation.
-        """
+        operation."""
         ...
 
     async def stream_time(self, request: StreamTime) -> StreamTimeReply:
@@ -387,9 +362,7 @@ class AccountsClient(OwnersClient, Protocol):
 
     def void(self, request: SettleRequest) -> None:
         """Void this operation in the background, retrying until it succeeds: it must cost nothing, because its answer
-        could not leave.
-
-        `charged` is ignored. A hold is released; a posted operation is refunded once."""
+        could not leave. `charged` is ignored. A hold is released; a posted operation is refunded once."""
         ...
 
     def may_leave(self, charge: SettleRequest) -> bool:
@@ -399,10 +372,8 @@ class AccountsClient(OwnersClient, Protocol):
         ...
 
     async def confirm(self, charge: SettleRequest) -> bool:
-        """Ask the owner whether this posted operation stays charged.
-
-        False: it does not, or the owner cannot say; the answer must not leave, and the operation must be voided. After
-        True the answer must leave at once."""
+        """Ask the owner whether this posted operation stays charged. False: it does not, or the owner cannot say; the
+        answer must not leave, and the operation must be voided. After True the answer must leave at once."""
         ...
 
     def delivered(self, pubkey: bytes, operation: bytes) -> None:

@@ -129,8 +129,7 @@ class OrderedRows:
 
     async def of(self, pubkey: bytes, take: Callable[[Any], None]) -> list[bytes]:
         """Call `take` with every row of this account. Returns the public keys of skipped rows, which have no
-        account.
-        """
+        account."""
         strays: list[bytes] = []
         while self._next is not None and self._next["pubkey"] <= pubkey:
             if self._next["pubkey"] == pubkey:

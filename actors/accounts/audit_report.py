@@ -55,8 +55,7 @@ class AuditReport:
 @contextmanager
 def exit_where_unreadable(console: Console, no_tables: str) -> Iterator[None]:
     """Report what cannot be read, and end the command with exit code 2. no_tables: the sentence for a database without
-    tables.
-    """
+    tables."""
     try:
         yield
         return

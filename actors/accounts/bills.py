@@ -79,8 +79,7 @@ class BillStore(Protocol):
 
     async def read(self, command: ReadBill) -> Bill | Refusal:
         """Read the bill as of one moment; the month may be unfinished. Refuses a month that was detached from the
-        ledger.
-        """
+        ledger."""
         ...
 
 

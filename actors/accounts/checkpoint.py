@@ -82,8 +82,7 @@ class Checkpoints:
 @contextmanager
 def open_checkpoints(earlier: Path | None, later: Path | None, key: Path | None) -> Iterator[Checkpoints]:
     """Open the checkpoints that an audit reads and writes. A key that was created for it and signed nothing is
-    removed.
-    """
+    removed."""
     if earlier is None and later is None:
         yield Checkpoints()
         return

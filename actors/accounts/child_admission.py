@@ -58,8 +58,7 @@ _NOT_NOW = Adoption(Err.AUTH_FAILED)  # Not lasting: the same text may be accept
 
 def decide_adoption(account: Account, child: ChildKey, proof: KeyProof, moment: Moment) -> Adoption:
     """Decide whether the child becomes a key. Checks without a signature come first, so that made-up texts cost
-    little.
-    """
+    little."""
     keys, now = account.keys, moment.wall_ms // 1000
     root = keys.by_root.get(child.root)
     if root is None:

@@ -375,8 +375,7 @@ class ShardedAccounts:
 
     async def _void(self, request: SettleRequest, tries: int | None) -> None:
         """Void the operation. tries None: retry until it succeeds, because a charge for an answer that never left must
-        not stay.
-        """
+        not stay."""
         while tries is None or tries > 0:
             try:
                 await self._of(request.pubkey).sent(VOID, request, _VOID_WAIT_MS)

@@ -16,8 +16,7 @@ Found = TypeVar("Found")
 
 class CoalescedLookup(Generic[Key, Found]):
     """Looks up keys for several callers at once. ask: queries the store for these keys; missing keys are not in its
-    result.
-    """
+    result."""
 
     def __init__(self, ask: Callable[[Sequence[Key]], Awaitable[Mapping[Key, Found]]]) -> None:
         self._ask_store = ask

@@ -68,10 +68,8 @@ class _Adoption(NamedTuple):
 
 
 class GroupCommit:
-    """Writes groups of events.
-
-    forget: called with the accounts that must be dropped from memory. undelivered: lists written with each group. told:
-    called with entries that became durable."""
+    """Writes groups of events. forget: called with the accounts that must be dropped from memory. undelivered: lists
+    written with each group. told: called with entries that became durable."""
 
     def __init__(
         self,
@@ -163,9 +161,7 @@ class GroupCommit:
         return group.future
 
     def pending(self, pubkey: bytes | None = None) -> "asyncio.Future[None] | None":
-        """Return a future that is done when all decisions so far (of this account) are durable; None when they are
-        already.
-        """
+        """Return a future that is done when all decisions so far (of this account) are durable; None: they are."""
         for group in (self._gathering, self._flying):
             if group is not None and (pubkey in group.accounts if pubkey is not None else group.accounts):
                 return group.future
@@ -185,10 +181,8 @@ class GroupCommit:
         return len(self._gathering.write.entries)
 
     def distrust(self, account: Account) -> None:
-        """Drop an account whose invariant broke in the middle of a turn.
-
-        As after a failed write, the events not yet sent are dropped, and work continues from the ledger. Events already
-        sent were decided earlier, and stand."""
+        """Drop an account whose invariant broke in the middle of a turn. As after a failed write, the events not yet
+        sent are dropped, and work continues from the ledger. Events already sent were decided earlier, and stand."""
         logger.exception("account %s broke an invariant", account.pubkey.hex())
         self.open, self._distrusted = False, True
         group, self._gathering = self._gathering, _Group()
@@ -197,9 +191,7 @@ class GroupCommit:
         self._wake.set()
 
     async def confirm(self) -> int:
-        """Return the epoch, after the store confirmed that the shards are still this owner's. Raises
-        OwnerUnavailable.
-        """
+        """Return the epoch, once the store has confirmed the ownership of the shards. Raises OwnerUnavailable."""
         epoch = self.epoch
         try:
             await self._store.check_owner(epoch, self._held.all)
@@ -208,9 +200,7 @@ class GroupCommit:
         return epoch
 
     async def beat(self) -> None:
-        """Check that the shards are still this owner's, and read the store's time; recover when the store does not
-        answer.
-        """
+        """Check the ownership of the shards, and read the store's time. Recover when the store does not answer."""
         try:
             await self._ask_owner()
         except Fenced:
@@ -239,9 +229,8 @@ class GroupCommit:
                 self._schedule_beat()
 
     async def adopt(self, shards: Sequence[VirtualShard], by: Giver) -> None:
-        """Take these shards too, between two groups, with the next epoch for all shards.
-
-        Raises NotGiven when they are not where their giver left them, and OwnerUnavailable."""
+        """Take these shards too, between two groups, with the next epoch for all shards. Raises NotGiven when they are
+        not where their giver left them, and OwnerUnavailable."""
         if not self.open:
             raise OwnerUnavailable("the ledger is not committing")
         adoption = _Adoption(shards, by, asyncio.get_running_loop().create_future())
@@ -270,10 +259,8 @@ class GroupCommit:
             done.set_result(None)
 
     async def _linger(self) -> None:
-        """Wait while more calls are likely to join this group. A lone caller never waits.
-
-        After a small group that waited in vain, some groups do not wait: twice as many each time.
-        """
+        """Wait while more calls are likely to join this group. A lone caller never waits. After a small group that
+        waited in vain, some groups do not wait: twice as many each time."""
         if self._skipped < self._to_skip and self._latest_entries < _LARGE_GROUP_ENTRIES:
             self._skipped += 1
             return
@@ -296,9 +283,7 @@ class GroupCommit:
         self._to_skip = 0 if gathered > before else min(2 * self._to_skip + 1, _SKIPPED_MAX)
 
     def _others_are_likely(self) -> bool:
-        """Return whether an account of this group or the one before has a running call, or many accounts wrote
-        together.
-        """
+        """Return whether an account of this or the previous group has a running call, or many accounts wrote."""
         if len(self._latest) >= _MANY_ACCOUNTS:
             return True
         for accounts in (self._gathering.accounts, self._latest):

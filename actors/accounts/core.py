@@ -196,8 +196,7 @@ def decide_recall(operation: bytes, past: Past | None, moment: Moment) -> Recall
 
 def adjusted_before(account: Account, operation: bytes) -> int | None:
     """Return the credits that this adjustment moved, if it is so recent that the store may not have it yet;
-    else None.
-    """
+    else None."""
     ended = account.operations.get(adjust_key(operation))
     return None if ended is None else sum(delta for _, delta in read_parcels(ended.parcels))
 

@@ -31,12 +31,10 @@ class Credentials:
         self._children = ChildAdoption(activations)
 
     def known(self, proof: Proof) -> Account | None:
-        """The account, when it is in memory with all that this proof needs. The hot path: nothing is awaited."""
+        """Return the account if all that this proof needs is in memory. Called for every call; awaits nothing."""
         kind = type(proof)
         if kind is KeyProof:
-            # Return the account if it is in memory with everything that this proof needs. Called for every call; awaits
-            # nothing.
-            return self._activations.by_key.get(proof.key_hash)
+            return self._activations.by_key.get(proof.key_hash)  # type: ignore[union-attr]
         if kind is WalletProof:
             return self._activations.accounts.get(proof.pubkey) if self.nonces.is_open else None  # type: ignore[union-attr]
         if kind is ProvenProof:

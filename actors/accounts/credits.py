@@ -116,8 +116,7 @@ def plan_grant(purse: Purse, source: Source, amount: int, now: int, life_seconds
 
 def unknown_batches(purse: Purse, parcels: str) -> list[int]:
     """Return the ids of the batches in these parcels that are not in memory; a refund must read them from the store
-    first.
-    """
+    first."""
     living = {batch.id for batch in purse.batches}
     return [number for number, _ in read_parcels(parcels) if number not in living and number not in purse.spent]
 

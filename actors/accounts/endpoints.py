@@ -80,8 +80,7 @@ def mistake_in(command: Command[Any]) -> str | None:
 
 def usable_ref_code(ref_code: str | None) -> str | None:
     """Return the code in its stored form; None: it cannot be a code, and is ignored, as the interface says of unknown
-    codes.
-    """
+    codes."""
     if not ref_code or len(ref_code) > _REF_CODE_MAX or not ref_code.isascii() or not ref_code.isprintable():
         return None
     return ref_code

@@ -23,8 +23,7 @@ class End(IntEnum):
 
 class Ended(NamedTuple):
     """An ended operation. key: number of the named key that pays, or 0. day: on which it counts as spent
-    (named_keys.py).
-    """
+    (named_keys.py)."""
 
     end: End
     method: str = ""
@@ -40,8 +39,7 @@ VOIDED = Ended(End.VOIDED)
 @lru_cache(maxsize=4096)
 def posted(method: str, parcels: str, key: int = 0, day: int = 0) -> Ended:
     """Return the end of a posted operation. Equal ends share one object, because hundreds of thousands are kept under
-    load.
-    """
+    load."""
     return Ended(End.POSTED, method, parcels, key, day)
 
 

@@ -89,8 +89,7 @@ def _facts_of_move(event: Moved) -> list[tuple[FactKind, dict[str, Any]]]:
 
 def fact_entry(account: Account, kind: FactKind, body: Mapping[str, Any], now_ms: int) -> FactTold:
     """Make the account's next entry, which records a fact. now_ms: the ledger's time, never earlier than the entry
-    before.
-    """
+    before."""
     text = msgspec.json.encode(body).decode()
     at_ms, balance = max(now_ms, account.last_ms), account.purse.balance
     return FactTold(Entry(account.seq + 1, at_ms, int(EntryType.FACT), 0, balance, b"", kind.value, 0, text, ""))

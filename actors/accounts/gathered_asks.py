@@ -17,8 +17,7 @@ MESSAGE_MAX = 128  # Commands in one message; an owner answers this many in a fe
 
 class GatheredAsks:
     """Gathers the commands to one owner. Used by one event loop. Bounded by its callers, each of which waits for its
-    answer.
-    """
+    answer."""
 
     def __init__(self, ask_many: Callable[[Sequence[Command[Any]]], Awaitable[list[OwnerReply[Any]]]]) -> None:
         """ask_many: raises ActorUnreachable."""

@@ -16,8 +16,7 @@ _ADOPT_SECONDS = 8.0
 
 class Giver(NamedTuple):
     """The owner that gave shards away, and the epoch of its last write. None: no owner gave them; nobody served
-    them.
-    """
+    them."""
 
     owner: int
     epoch: int | None
@@ -36,8 +35,7 @@ class HoldersStore(Protocol):
 
     async def assigned(self, index: int, owners: int) -> list[VirtualShard]:
         """Return the shards of the owner with this index. owners: over how many owners to spread the shards that nobody
-        had.
-        """
+        had."""
         ...
 
     async def adopt(

@@ -23,8 +23,7 @@ _LOOKED_AT_MAX = 2_000  # Accounts in memory that one tick examines.
 
 class HourLearning:
     """Learns the hourly spending of accounts. activations: its `fresh` has the accounts of which nothing is
-    known yet.
-    """
+    known yet."""
 
     def __init__(self, store: UsageStore, clock: LedgerClock, activations: Activations) -> None:
         self._store, self._clock, self._activations = store, clock, activations
@@ -33,8 +32,7 @@ class HourLearning:
 
     async def tick(self) -> None:
         """Run once a second, after the rollup's tick. Accounts whose query failed are asked about again, after the
-        others.
-        """
+        others."""
         hour = self._clock.now() // HOUR_SECONDS
         asked = self._due(hour)
         if not asked:

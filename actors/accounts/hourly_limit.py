@@ -150,8 +150,7 @@ class HourlyLimit:
 
     def left(self, consumed: int, held: int, second: int) -> int:
         """Return the credits that may be held now. held: credits of running calls, which count as spent until
-        they end.
-        """
+        they end."""
         if self.credits >= UNLIMITED or second < self.setting.lifted_until:
             return UNLIMITED
         return max(0, self.credits - self.spent(consumed, second // HOUR_SECONDS) - held)
@@ -194,8 +193,7 @@ class HourlyLimit:
 
 def learnt_of(by_hour: Mapping[int, int], hour: int) -> Learnt:
     """Summarise usage. by_hour: credits of the account's hours. hour: the present one, which is incomplete and not
-    counted.
-    """
+    counted."""
     spent = {each: credits for each, credits in by_hour.items() if hour - LEARNT_HOURS <= each < hour and credits > 0}
     usual = sum(spent.values()) // len(spent) if len(spent) >= LEARNT_HOURS_LEAST else None
     in_day = sum(credits for each, credits in spent.items() if each >= hour - _DAY_HOURS)

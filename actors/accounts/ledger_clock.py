@@ -21,8 +21,7 @@ _LOOK_MS = 1_000
 
 class LedgerClock:
     """A Clock whose wall time is the ledger's time. Until the database has answered, it is this process's wall
-    clock.
-    """
+    clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -61,8 +61,7 @@ class Maintenance:
 
     async def _expire(self, now: int) -> None:
         """Load accounts with expired batches: an account out of memory would otherwise keep credits past their date
-        until its next use.
-        """
+        until its next use."""
         for pubkey in await self._store.expired(self._held.all, now, _EXPIRED_AT_ONCE_MAX):
             try:
                 account = await self._activations.load(pubkey)

@@ -330,8 +330,7 @@ def class_of(method: str) -> str:
 
 def room_of(path: Path, day: int) -> int:
     """Return the credits that may still be held for the first key of a path on this day; UNLIMITED for an empty
-    path.
-    """
+    path."""
     return min((key.room(day) for key in path), default=UNLIMITED)
 
 

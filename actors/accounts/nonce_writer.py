@@ -88,8 +88,7 @@ class NonceWriter:
 
     def refusal(self, signed: Signed, operation: bytes, rate_limit: int) -> Err | None:
         """Return None when the operation may take this nonce, or has it already. Changes nothing. The log must
-        be open.
-        """
+        be open."""
         assert self.is_open
         refusal = self._nonces.decide(signed, operation, rate_limit, self._clock.now())
         if refusal is None and not self.available:
@@ -255,8 +254,7 @@ class NonceWriter:
 
     async def _write(self, entries: list[TakenNonce]) -> None:
         """Write the nonces. If the record was lost or another owner claimed it, claim it and write again: memory has
-        all nonces.
-        """
+        all nonces."""
         for _ in range(2):
             await self.open()
             assert self._epoch is not None

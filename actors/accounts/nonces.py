@@ -49,8 +49,7 @@ def signed_request(proof: WalletProof) -> Signed:
 
 def signed_challenge(pubkey: bytes, challenge_id: bytes, issued_at: int, seconds: int) -> Signed:
     """Return the challenge as a signed message. seconds: life of a challenge. The slash distinguishes it from nonces of
-    requests, which have none.
-    """
+    requests, which have none."""
     return Signed(pubkey, f"challenge/{challenge_id.hex()}", issued_at - AHEAD_SECONDS_MAX, issued_at + seconds)
 
 
@@ -71,8 +70,7 @@ class _Due(msgspec.Struct, gc=False):
 
 class Nonces:
     """Nonces of one owner. forgotten_until, lost_until: as in identity.store.ClaimedRecord, the latest of all
-    records.
-    """
+    records."""
 
     def __init__(self) -> None:
         self.forgotten_until = 0

@@ -41,8 +41,7 @@ class StartsOver(Protocol):
 
     def given_up(self, operation: bytes) -> None:
         """Called when an owner has given up the replica of this operation, which may be an earlier id of this
-        process.
-        """
+        process."""
         ...
 
 
@@ -74,8 +73,7 @@ class OwnerLink:
 
     def last_words(self) -> list["asyncio.Future[Any]"]:
         """Report what was delivered and what was not, before the process ends. Each future is done when the owner knows
-        it.
-        """
+        it."""
         # An owner answers in order: when it answers a last notice, even an empty one, it has the earlier ones.
         notices = [self._send_notice()] if self._delivered or self.link.unanswered else []
         # Answered when it is durable: then owners that end right after this replica have none of its charges in doubt.

@@ -52,8 +52,7 @@ class ProvenRoots:
 
     async def newest(self) -> list[ProvenRoot]:
         """Return the newest statement of every series; leaves out a series with a statement that is not this service's.
-        Raises RootsUnavailable.
-        """
+        Raises RootsUnavailable."""
         found: list[ProvenRoot] = []
         refused = set[int]()
         try:

@@ -255,8 +255,7 @@ class Replicas:
 
     async def _with_accounts(self, undelivered: dict[bytes, SettleRequest | None]) -> list[SettleRequest]:
         """Return the charges to void. For recalled operations, the ledger says whether and to which account they were
-        charged.
-        """
+        charged."""
         recalled = [operation for operation, settle in undelivered.items() if settle is None]
         found: dict[bytes, bytes] = {}
         while recalled:

@@ -34,8 +34,7 @@ class OwnerRoutes:
 
     def of_command(self, command: Command[Any]) -> int:
         """Return the owner to ask. Lists of accounts, which any owner can read and which take long, go to all owners in
-        turn.
-        """
+        turn."""
         shard = shard_of_command(command)
         if shard is not None:
             return self._owners[shard]

@@ -132,8 +132,7 @@ class Sealing:
 
     def urge(self, pubkey: bytes) -> None:
         """Put the entries of this account into the next statement, because somebody asks for a receipt; missing entries
-        are read.
-        """
+        are read."""
         run = self._waiting.get(pubkey)
         if run is not None:
             run.due = 0.0
@@ -174,8 +173,7 @@ class Sealing:
 
     def _refuse(self, error: Unproven) -> None:
         """Stop sealing, because the table contains statements that must not be continued. Entries wait; calls
-        continue.
-        """
+        continue."""
         self._newest, self._is_refused = None, True
         logger.error(
             "series %d of the ledger's statements is not continued: %s. Somebody has written it into the database, or "

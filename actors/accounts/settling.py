@@ -151,8 +151,7 @@ class Settling:
 
     async def _current(self, pubkey: bytes, generation: int) -> Account:
         """Return the account in memory after the store was read. Raises OwnerUnavailable when the answer may be
-        outdated.
-        """
+        outdated."""
         account = await self._activations.load(pubkey)
         if account is None or self._commits.generation != generation:
             raise OwnerUnavailable("the ledger did not commit")

@@ -94,12 +94,9 @@ class AccountStore(StoreParts, Protocol):
         ...
 
     async def take_over(self, owner: str, shards: Sequence[VirtualShard], renew: bool) -> int:
-        """Become the owner; returns the new epoch, the same for all shards.
-
-        owner: a name that no other process ever had. renew: take over only if this owner still has all shards; raises
-        Fenced otherwise. Taking over twice is harmless.
-        When this returns, every write of an earlier epoch has either been made or never will be.
-        """
+        """Become the owner; returns the new epoch, the same for all shards. owner: a name that no other process ever
+        had. renew: take over only if this owner still has all shards; raises Fenced otherwise. Taking over twice is
+        harmless. When this returns, every write of an earlier epoch has either been made or never will be."""
         ...
 
     async def write(self, epoch: int, group: Write) -> int:
@@ -144,8 +141,7 @@ class AccountStore(StoreParts, Protocol):
         self, pubkey: bytes, offset: int, limit: int, debits_only: bool, wanted: LedgerFilter = NO_FILTER
     ) -> list[Entry]:
         """List entries, newest first. With debits_only, a refunded debit has the amount 0, because its call consumed
-        nothing.
-        """
+        nothing."""
         ...
 
     async def expired(self, shards: Sequence[VirtualShard], now: int, limit: int) -> list[bytes]:
@@ -267,8 +263,7 @@ class PostgresAccountStore:
 
     async def _drop_writer(self) -> None:
         """Drop the writing connection after an error, because the state of its session is unknown. Awaits nothing from
-        it.
-        """
+        it."""
         writer, self._writer = self._writer, None
         if writer is not None:
             try:

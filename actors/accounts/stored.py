@@ -30,8 +30,7 @@ class Fenced(Exception):
 
 class NotGiven(Exception):
     """Shards are not where their giver left them: the giver took them back, or another owner has them. Nothing was
-    done.
-    """
+    done."""
 
 
 class Credited(NamedTuple):

@@ -92,8 +92,7 @@ class UndeliveredCharges:
 
     def told(self, replica: bytes, operations: Iterable[bytes]) -> None:
         """Record a replica's report of its undelivered charges: recalled charges that it does not name are
-        delivered.
-        """
+        delivered."""
         mine, named = self._replicas.get(replica, {}), set(operations)
         recalled = [operation for operation, settle in mine.items() if settle is None]
         self.delivered(operation for operation in recalled if operation not in named)

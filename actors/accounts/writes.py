@@ -47,8 +47,7 @@ from actors.units import VirtualShard
 
 class Told(NamedTuple):
     """An event for webhooks. subject: identifies the cause, with account and kind; a second event of the same cause is
-    not written.
-    """
+    not written."""
 
     pubkey: bytes
     kind: str
@@ -227,8 +226,7 @@ def is_low_crossing(entry: Entry) -> bool:
 
 def entry_arguments(group: Write) -> tuple[Any, ...] | None:
     """Return the arguments of accounts_write_entry(), for one entry that moved credits of one batch. None: the group
-    has more.
-    """
+    has more."""
     if len(group.entries) != 1 or len(group.batches) != 1 or len(group.undelivered) > 1:
         return None
     if group.spending or _has_rare(group):

@@ -172,8 +172,7 @@ class RedisCallLogStore:
 
 def _texts_of(wanted: CallFilter) -> tuple[list[str], list[str]]:
     """Return texts that the JSON of each wanted call contains, and texts that it does not contain. Other calls may
-    match too.
-    """
+    match too."""
     has = [f',"{text}",' for text in (wanted.request_id, wanted.method, wanted.outcome) if text not in (None, REFUSED)]
     has += [] if wanted.key is None else [f",{wanted.key}]"]
     return has, [f',"{text}",' for text in (RESULT, NODE_ERROR)] if wanted.outcome == REFUSED else []

@@ -53,8 +53,7 @@ class _Door:
 @serve.ingress()
 class Gateway:
     """The Serve deployment. `assemble` builds the ASGI app and its connections inside the replica; serve_app.py passes
-    it.
-    """
+    it."""
 
     def __init__(self, config: Config, assemble: Assemble) -> None:
         self._door = _Door(config, assemble)
@@ -89,8 +88,7 @@ def _number_of_replicas(config: Config) -> dict[str, Any]:
 
 def application(config: Config, assemble: Assemble, drain_seconds: float = 0.0) -> Any:
     """Return the bound Serve application. drain_seconds: how long a replica that is being replaced still takes
-    connections.
-    """
+    connections."""
     deployment = serve.deployment(Gateway).options(
         name="Gateway",
         **_number_of_replicas(config),

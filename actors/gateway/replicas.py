@@ -1,6 +1,5 @@
 """Decides how many replicas a machine runs, whether one is a spare, and whether their number follows their
-load. Pure.
-"""
+load. Pure."""
 
 from actors.config import GatewayConfig
 

@@ -39,8 +39,7 @@ class IdentityStoreUnavailable(Exception):
 
 class NotTheOwner(Exception):
     """Another owner has a nonce record, or the record was lost. Nothing was written. epoch: of the owner; 0:
-    unknown.
-    """
+    unknown."""
 
     def __init__(self, epoch: int = 0) -> None:
         super().__init__(f"the owner of the nonce record has epoch {epoch}" if epoch else "not the owner")

@@ -66,8 +66,7 @@ class PriceListPages:
 
 class PriceListWatch:
     """Checks from time to time for lists that accounts have and the settings lack; those accounts pay the public
-    prices.
-    """
+    prices."""
 
     def __init__(self, accounts: OwnersClient, pricing: PricingConfig, metrics: Metrics) -> None:
         self._accounts, self._lists = accounts, pricing.lists

@@ -354,8 +354,7 @@ class SendRacer:
 
     def _learn(self, slot: int | None) -> None:
         """Update the slot. A value from a node slightly behind is ignored; one far below shows that the previous one
-        was wrong.
-        """
+        was wrong."""
         if slot is not None and (self.slot is None or slot > self.slot or slot < self.slot - _LAG_SLOTS_MAX):
             self.slot = slot
 

@@ -230,8 +230,7 @@ class BlockEngineClient:
         self, path: str, method: str, params: bytes, timeout_ms: int, wait_ms: int | None = None
     ) -> EngineAnswer:
         """Ask the engine. Raises EngineUnavailable. wait_ms: longest wait for the rate limit; None: as long as the call
-        may take.
-        """
+        may take."""
         give_up_at = self._clock.monotonic() + timeout_ms / 1000
         await self._admitted(timeout_ms if wait_ms is None else wait_ms)
         body = b'{"jsonrpc":"2.0","id":1,"method":"%b","params":%b}' % (method.encode(), params)

@@ -149,8 +149,7 @@ class Classifiers:
     @property
     def are_read(self) -> bool:
         """Return whether every classifier has a source; one that is starting or changing its source counts as having
-        one.
-        """
+        one."""
         return all(
             classifier.is_starting or classifier.state.get("source_away_seconds", math.inf) < _SOURCE_AWAY_SECONDS
             for classifier in self._classifiers

@@ -110,8 +110,7 @@ class SignalEventStream:
         self, listener: "_Listener", subscription: SignalSubscription, proof: Proof, payer: ProvenProof
     ) -> AsyncGenerator[bytes, None]:
         """Yield the stream. Everything that must be undone begins in here, because a generator that never runs is never
-        closed.
-        """
+        closed."""
         account = subscription.pubkey
         self._streams[account] += 1
         # Opened only now, because a meter is closed when its last stream leaves.
@@ -192,7 +191,6 @@ class _Listener:
 
 def _event(body: bytes) -> bytes:
     """Format an event. A gap has no cursor, so a client that reconnects after it continues from the signal before
-    it.
-    """
+    it."""
     cursor = body.rpartition(b'"cursor":"')[2].partition(b'"')[0] if b'"cursor":"' in body else b""
     return b"%bevent: signal\ndata: %b\n\n" % (b"id: %b\n" % cursor if cursor else b"", body)

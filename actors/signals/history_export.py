@@ -289,6 +289,5 @@ class Export:
 
 def price(events: int, credits: int = CREDITS) -> int:
     """Return the price of this many events; an export costs at least its first started EVENTS. credits: of each of
-    these.
-    """
+    these."""
     return max(1, -(-events // EVENTS)) * credits

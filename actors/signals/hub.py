@@ -159,8 +159,7 @@ class SignalHub:
 
     def may_watch(self, pubkey: bytes, wanted: SignalFilter) -> bool:
         """Return whether this account may name these wallets too, whatever its balance. `subscribe` checks the
-        balance.
-        """
+        balance."""
         return not wanted.wallets or len(wanted.wallets | self._wallets_of(pubkey)) <= ACCOUNT_WALLETS_MAX
 
     def _wallets_of(self, pubkey: bytes, but: SignalSubscription | None = None) -> frozenset[str]:

@@ -207,8 +207,7 @@ class SignalLog(Protocol):
 
     async def watch_more(self, wallets: Sequence[str], now: int, most: int = SUBSCRIBED_WALLETS_MAX) -> bool:
         """As `watch`, for a new subscription. False: subscriptions would watch more than `most` wallets, and these are
-        not watched.
-        """
+        not watched."""
         ...
 
     async def subscribed_wallets(self, now: int) -> int:

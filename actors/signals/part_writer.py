@@ -65,8 +65,7 @@ class PartWriter:
 
     async def write(self) -> None:
         """Write all signals that no other part can precede, and this part's progress. Raises what SignalLog.append
-        raises.
-        """
+        raises."""
         is_asked = False
         while True:
             events = self._held.take(self._others_reached, _WRITTEN_AT_ONCE)

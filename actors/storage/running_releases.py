@@ -62,8 +62,7 @@ async def require_none_before(connection: Any, oldest: str) -> None:
 
 async def refuse_old_release(connection: Any) -> None:
     """Raise ReleaseTooOld when the database is no longer compatible with this release. Called for every new
-    connection.
-    """
+    connection."""
     # Asked first, because PostgreSQL logs an error for a table that is missing, at each connection of a first start.
     if await connection.fetchval("SELECT to_regclass('schema_contexts')") is None:
         return  # Not migrated yet, or by 0.1.0.

@@ -308,8 +308,7 @@ class MonotonicReads:
 
 def _landed(answer: NodeAnswer) -> list[tuple[Commitment, int]]:
     """Return the slots of the transactions that this answer calls confirmed: their writes must be visible from now
-    on.
-    """
+    on."""
     value = replies.value_of(answer)
     found = []
     for status in value.get("value") or () if type(value) is dict else ():

@@ -150,8 +150,7 @@ def _as_added(change: NodeChange, added: NodeConfig) -> WantedNode:
 
 def lack_of(nodes: Iterable[WantedNode], needs: Iterable[Need]) -> Need | None:
     """Return the kind of calls for which no node would be left. Nodes of weight 0 are only spares, as in the
-    settings.
-    """
+    settings."""
     serving = [node.config for node in nodes if not node.is_drained and node.config.weight]
     for need in needs:
         if not any(node.ws_url if need is Need.STREAMS else need.value in node.roles for node in serving):

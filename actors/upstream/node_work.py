@@ -15,8 +15,7 @@ _OVERSIZED_CALLS = 16  # An answer of 16 MB that was read and thrown away.
 
 class NodeWork:
     """Work for one call of a client. calls: to a node, including running ones; each whole MiB of an answer counts as
-    one more.
-    """
+    one more."""
 
     __slots__ = ("calls",)
 

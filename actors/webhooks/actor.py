@@ -52,10 +52,8 @@ class DeliverySender(Protocol):
 
 
 class WebhookDispatcher:
-    """name: of this dispatcher. held: its slices; jobs leased of a new slice are given back first.
-
-    kept_ms: how long ended jobs are kept. idle_seconds: interval of looking for jobs when there are none.
-    """
+    """name: of this dispatcher. held: its slices; jobs leased of a new slice are given back first. kept_ms: how long
+    ended jobs are kept. idle_seconds: interval of looking for jobs when there are none."""
 
     def __init__(
         self,

@@ -226,8 +226,7 @@ class WebhookCommands:
 
     def _count(self, pubkey: bytes, kind: str) -> Refusal | None:
         """Count one of an account's requests of this kind. Returns a refusal when there were too many in this
-        minute.
-        """
+        minute."""
         this_minute, second = divmod(self._clock.now(), 60)
         minute, count = self._counts.get((pubkey, kind), (0, 0))
         count = count + 1 if minute == this_minute else 1

@@ -100,8 +100,7 @@ def decide(earlier_attempts: int, attempt: Attempt, failing_since_ms: int | None
 
 def retry_after_ms(text: str | None, now_ms: int) -> int:
     """Return the wait that a Retry-After header asks for (seconds or a date): 0 if it is missing or malformed, 12 hours
-    at most.
-    """
+    at most."""
     if text is None or len(text) > 64 or not text.isascii():
         return 0
     text = text.strip()

@@ -165,8 +165,7 @@ class WebhookSender:
 
 def _explain(failure: Exception) -> str:
     """Describe the failure in one clause for the log of deliveries, in terms that the endpoint's operator can act
-    on.
-    """
+    on."""
     causes = list(_causes(failure))
     for cause in causes:
         if isinstance(cause, (GuardRefused, HostUnknown)):

@@ -41,8 +41,7 @@ class Carried(NamedTuple):
 
     def line(self) -> bytes:
         """Return the bytes that the digest of a cut covers. Unambiguous: texts that may contain a comma are under the
-        two hashes.
-        """
+        two hashes."""
         return (
             f"{self.pubkey.hex()},{self.entry.seq},{self.hash.hex()},{self.before.hex()},{self.consumed},"
             f"{self.last_batch},{self.batches},{self.spent},{self.tail.hex()}\n"

@@ -202,8 +202,7 @@ class _Prepared:
 
 class _Comparison:
     """Verifies an export account by account, compares its rows with the database, and stages what each account
-    carries.
-    """
+    carries."""
 
     def __init__(self, connection: asyncpg.Connection, month: ExportedMonth) -> None:
         self._connection, self._month = connection, month
@@ -253,8 +252,7 @@ class _Comparison:
 
     async def _opening(self, pubkey: bytes | None) -> Carried | None:
         """Return what this account carried until now. Earlier accounts keep what they carried. None: all remaining
-        accounts.
-        """
+        accounts."""
         while True:
             while not self._carried and self._carried_place is not None:
                 rows = await self._connection.fetch(_CARRIED, self._carried_place)

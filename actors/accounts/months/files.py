@@ -158,8 +158,7 @@ def open_month(folder: Path) -> ExportedMonth:
 
 def open_months(folders: Sequence[Path]) -> list[ExportedMonth]:
     """Open the months in these folders, oldest first; each folder is an export, or contains exports. Raises
-    ExportError.
-    """
+    ExportError."""
     found: dict[str, ExportedMonth] = {}
     for folder in folders:
         inside = [folder] if (folder / MANIFEST).exists() else sorted(folder.glob("ledger-*"))

@@ -30,8 +30,7 @@ _STATEMENTS = (
 
 async def pages_of(connection: asyncpg.Connection, month: Month) -> AsyncIterator[list[tuple[Any, ...]]]:
     """Yield pages of the month's entries, as columns of an exported file, in the order of accounts, times and
-    numbers.
-    """
+    numbers."""
     place = (b"", 0, 0)
     while True:
         rows = await connection.fetch(_PAGE, month.first_ms, month.next_ms, *place, ROWS_OF_GROUP)
@@ -53,8 +52,7 @@ async def hashes_before(
 
 async def statements_from(connection: asyncpg.Connection, first_ms: int) -> AsyncIterator[tuple[Any, ...]]:
     """Yield statements from this time on, oldest first: time, series and number, and the columns of an exported
-    file.
-    """
+    file."""
     place = (first_ms, -1, -1)
     while True:
         rows = await connection.fetch(_STATEMENTS, *place, STATEMENTS_OF_GROUP)

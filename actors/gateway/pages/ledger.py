@@ -113,8 +113,7 @@ def filter_of(given: dict[str, str]) -> LedgerFilter | Refusal:
 
 def ledger_answer(page: LedgerPage, lines: Sequence[LedgerLine]) -> tuple[bytes, list[tuple[bytes, bytes]]]:
     """Return the body, and headers beside its type: a table is saved as a file, and a header has the place of its next
-    page.
-    """
+    page."""
     if page.content_type == JSON:
         return ledger_body(page, lines), []
     body = ledger_csv(lines) if page.content_type == CSV else ledger_parquet(lines)

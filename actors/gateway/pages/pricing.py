@@ -30,8 +30,7 @@ class PricingDocument(Protocol):
 
 class PricingPage:
     """limit: of requests of an address; returns a refusal or None. are_listed: whether the settings have price
-    lists.
-    """
+    lists."""
 
     def __init__(
         self,

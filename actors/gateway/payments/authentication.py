@@ -90,8 +90,7 @@ class Authenticator:
     @property
     def takes_payments(self) -> bool:
         """Return whether an x402 payment decides, instead of credentials, whose account pays. Otherwise its header is
-        ignored.
-        """
+        ignored."""
         return self._payments.takes_payments
 
     async def authenticate_payment(self, request: Request) -> Caller | Refusal:

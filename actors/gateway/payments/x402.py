@@ -228,8 +228,7 @@ def _receipt(version: int, receipt: dict[str, Any]) -> Header:
 
 def read_offer(sent: HeaderList, payments: PaymentsConfig) -> Offered | Refusal:
     """Read the payment of the version 2 header, else of version 1; wallets that send both headers send the same
-    payment.
-    """
+    payment."""
     for name, version in ((PAYMENT_V2, 2), (PAYMENT_V1, 1)):
         values = [value for header, value in sent if header == name]
         if len(values) > 1:

@@ -43,8 +43,7 @@ class StreamSockets:
 
     def room_for(self, pubkey: bytes, address: str) -> bool:
         """Return whether one more socket may open. address: client_addresses.UNKNOWN has no limit, because many clients
-        share it.
-        """
+        share it."""
         config = self._config
         return (
             not self._is_leaving

@@ -104,8 +104,7 @@ class WholeBlock:
 
     def _candidates(self, wanted: StreamFilter) -> Iterable[Account]:
         """Return the accounts that may match. Most subscriptions name a few keys, and a block has thousands of
-        accounts.
-        """
+        accounts."""
         keys, places = wanted.pubkeys, self._places
         if keys is None:
             return self._accounts

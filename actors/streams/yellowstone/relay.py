@@ -57,8 +57,7 @@ class _Relay:
 
     async def _read(self) -> Any:
         """Return the node's next message. Only waiting for the node counts as its silence, and none before a
-        request.
-        """
+        request."""
         async with asyncio.timeout(self._silence_seconds if self._was_asked else None) as reading:
             self._reading = reading
             try:
