@@ -1,9 +1,7 @@
-"""The accounts in memory: one shared load for concurrent requests, kept while in use, changed by events, dropped when
-idle.
+"""Loads accounts once for concurrent requests, keeps them while in use, applies events, and drops them when idle.
 
 Implements: design, "One billed call" (one load task per account); threat 39 (loads are capped, and "no such account" is
-remembered briefly); house rule "load first, then decide, apply and journal with no await between". A shell: no rule
-about credits lives here.
+remembered briefly); house rule "load first, then decide, apply and journal with no await between". A shell.
 """
 
 import asyncio
@@ -23,7 +21,7 @@ from actors.accounts.account import (
     apply,
     new_account,
 )
-from actors.accounts.api import OwnerUnavailable
+from actors.accounts.api import OwnerReply, OwnerUnavailable, refused
 from actors.accounts.commits import GroupCommit
 from actors.accounts.core import decide_credit_expiry, decide_hold_expiry, is_due
 from actors.accounts.expiring_map import ExpiringMap
@@ -34,6 +32,7 @@ from actors.accounts.referrals import Referral, captured
 from actors.accounts.store import AccountStore
 from actors.accounts.stored import Damaged, StoreUnavailable, restore
 from actors.config import AccountsConfig
+from actors.errors import Err
 from actors.telemetry.metrics import Metrics
 from actors.units import routing_bytes
 
@@ -103,6 +102,19 @@ class Activations:
         loaded: Account | None = await asyncio.shield(task)
         # The load may have found none while another request opened the account; or a loaded account was evicted again.
         return self.accounts.get(pubkey) if loaded is None else loaded
+
+    async def account_for(self, pubkey: bytes, mistake: str | None = None) -> Account | OwnerReply[Any]:
+        """Load the account of a command, which the caller decides and records before it awaits anything.
+
+        Returns the refusal where the account does not exist or the command has a mistake. Raises OwnerUnavailable.
+        """
+        if mistake is not None:
+            return refused(Err.INVALID_REQUEST, mistake)
+        account = await self.load(pubkey)
+        if account is None:
+            return refused(Err.ACCOUNT_NOT_FOUND)
+        self.check_current(account)
+        return account
 
     async def load_by_key(self, key_hash: bytes) -> Account | None:
         """Return the account whose active API key has this hash, or None."""

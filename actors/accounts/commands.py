@@ -291,10 +291,9 @@ class Commands:
         return reply
 
     async def _change(self, pubkey: bytes, decide: Callable[[Account], ProfileSet]) -> Reply:
-        account = await self._activations.load(pubkey)
-        if account is None:
-            return api.refused(Err.ACCOUNT_NOT_FOUND)
-        self._activations.check_current(account)
+        account = await self._activations.account_for(pubkey)
+        if isinstance(account, api.OwnerReply):
+            return account
         await asyncio.shield(self._activations.record(account, decide(account)))
         return self._reading.reply(account, account_state(account))
 

@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from actors.accounts.activations import Activations
-from actors.accounts.api import OfAccount, OwnerReply, refused
+from actors.accounts.api import OfAccount, OwnerReply
 from actors.accounts.facts import FactKind, fact_entry
-from actors.errors import Err
 
 BODIES_MAX = 16  # Bodies in one command: reading and writing them holds the event loop for less than 2 ms.
 # Bytes of a body as JSON. A webhook that names 100 wallets and 100 programs has 10 kB.
@@ -37,13 +36,9 @@ class FactCommands:
         self._activations = activations
 
     async def tell(self, command: TellFacts) -> OwnerReply[Any]:
-        mistake = _mistake_in(command)
-        if mistake is not None:
-            return refused(Err.INVALID_REQUEST, mistake)
-        account = await self._activations.load(command.pubkey)
-        if account is None:
-            return refused(Err.ACCOUNT_NOT_FOUND)
-        self._activations.check_current(account)
+        account = await self._activations.account_for(command.pubkey, _mistake_in(command))
+        if isinstance(account, OwnerReply):
+            return account
         # The turn: all entries of the command are in one group.
         kind, now_ms = FactKind(command.kind), self._activations.moment().wall_ms
         for body in command.bodies:

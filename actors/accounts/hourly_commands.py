@@ -12,7 +12,7 @@ import msgspec
 from actors.accounts.account import Account
 from actors.accounts.activations import Activations
 from actors.accounts.admission import figures
-from actors.accounts.api import OfAccount, OwnerReply, refused
+from actors.accounts.api import OfAccount, OwnerReply
 from actors.accounts.hourly_limit import (
     HOUR_SECONDS,
     LIFT_SECONDS_MAX,
@@ -21,7 +21,6 @@ from actors.accounts.hourly_limit import (
     HourlySetting,
     mistake_in_credits,
 )
-from actors.errors import Err
 
 
 class HourlyState(msgspec.Struct, frozen=True):
@@ -61,13 +60,9 @@ class HourlyCommands:
         self._activations = activations
 
     async def answer(self, command: ReadHourlyLimit | ChangeHourlyLimit) -> Reply:
-        mistake = _mistake_in(command)
-        if mistake is not None:
-            return refused(Err.INVALID_REQUEST, mistake)
-        account = await self._activations.load(command.pubkey)
-        if account is None:
-            return refused(Err.ACCOUNT_NOT_FOUND)
-        self._activations.check_current(account)
+        account = await self._activations.account_for(command.pubkey, _mistake_in(command))
+        if isinstance(account, OwnerReply):
+            return account
         if isinstance(command, ReadHourlyLimit):
             reply = self._reply(account)
             await self._activations.until_written(account.pubkey)

@@ -38,13 +38,9 @@ class KeyCommands:
         self._activations, self._random_bytes = activations, random_bytes
 
     async def answer(self, command: OfAccount[Any]) -> Reply:
-        mistake = _mistake_in(command)
-        if mistake is not None:
-            return refused(Err.INVALID_REQUEST, mistake)
-        account = await self._activations.load(command.pubkey)
-        if account is None:
-            return refused(Err.ACCOUNT_NOT_FOUND)
-        self._activations.check_current(account)
+        account = await self._activations.account_for(command.pubkey, _mistake_in(command))
+        if isinstance(account, OwnerReply):
+            return account
         # The turn: nothing is awaited from here until the change is recorded.
         match command:
             case ListKeys():

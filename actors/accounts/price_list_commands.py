@@ -9,11 +9,10 @@ import logging
 from typing import Any
 
 from actors.accounts.activations import Activations
-from actors.accounts.api import AccountState, Command, OfAccount, OwnerReply, refused
+from actors.accounts.api import AccountState, Command, OfAccount, OwnerReply
 from actors.accounts.directory import DirectoryStore
 from actors.accounts.price_list import PUBLIC_WORD, PriceListSet, mistake_in_name
 from actors.accounts.reading_commands import account_state
-from actors.errors import Err
 from actors.units import base58_text
 
 logger = logging.getLogger(__name__)
@@ -36,13 +35,9 @@ class PriceListCommands:
     async def answer(self, command: SetPriceList | CountPriceLists) -> OwnerReply[Any]:
         if isinstance(command, CountPriceLists):
             return OwnerReply(await self._directory.price_lists())
-        mistake = mistake_in_name(command.name)
-        if mistake is not None:
-            return refused(Err.INVALID_REQUEST, mistake)
-        account = await self._activations.load(command.pubkey)
-        if account is None:
-            return refused(Err.ACCOUNT_NOT_FOUND)
-        self._activations.check_current(account)
+        account = await self._activations.account_for(command.pubkey, mistake_in_name(command.name))
+        if isinstance(account, OwnerReply):
+            return account
         if command.name == account.price_list:  # It was set before, perhaps by an earlier copy of this command.
             await self._activations.until_written(account.pubkey)
             return OwnerReply(account_state(account))
