@@ -219,18 +219,8 @@ def restart(name: str) -> None:
 def process_ids() -> dict[str, int]:
     """Return the process id of each actor of the product by the actor's name. One that does not answer is left out."""
     found = names()
-
-    async def pid_of(name: str) -> int | None:
-        try:
-            return int(await ask(Reference(name), "process_id"))
-        except ActorUnreachable:
-            return None
-
-    async def all_of_them() -> list[int | None]:
-        return await asyncio.gather(*map(pid_of, found))
-
-    pids = zip(found, asyncio.run(all_of_them()), strict=True)
-    return {name: pid for name, pid in pids if pid is not None}
+    pids = asyncio.run(ask_each(map(Reference, found), "process_id", _ANSWER_SECONDS))
+    return {name: pid for name, pid in zip(found, pids, strict=True) if pid is not None}
 
 
 async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _ANSWER_SECONDS) -> Any:
