@@ -13,6 +13,7 @@ from solders.account import Account
 from solders.pubkey import Pubkey
 
 from devnode.encoding import addresses
+from devnode.parsing.bincode import key_at
 from devnode.parsing.token_accounts import parse_token_account
 from devnode.parsing.validators import parse_config, parse_stake, parse_vote
 
@@ -52,8 +53,8 @@ def _nonce(data: bytes) -> dict[str, Any] | None:
     if len(data) != addresses.NONCE_ACCOUNT_BYTES or int.from_bytes(data[4:8], "little") != 1:
         return None
     info = {
-        "authority": _key(data, 8),
-        "blockhash": _key(data, 40),
+        "authority": key_at(data, 8),
+        "blockhash": key_at(data, 40),
         "feeCalculator": {"lamportsPerSignature": str(int.from_bytes(data[72:80], "little"))},
     }
     return {"info": info, "type": "initialized"}
@@ -68,13 +69,13 @@ def _lookup_table(data: bytes) -> dict[str, Any] | None:
     if kind != 1:
         return None
     info: dict[str, Any] = {
-        "addresses": [_key(data, at) for at in range(_LOOKUP_TABLE_META_BYTES, len(data) - 31, 32)],
+        "addresses": [key_at(data, at) for at in range(_LOOKUP_TABLE_META_BYTES, len(data) - 31, 32)],
         "deactivationSlot": str(deactivation_slot),
         "lastExtendedSlot": str(last_extended_slot),
         "lastExtendedSlotStartIndex": start_index,
     }
     if has_authority:
-        info["authority"] = _key(data, 22)
+        info["authority"] = key_at(data, 22)
     return {"info": info, "type": "lookupTable"}
 
 
@@ -85,7 +86,7 @@ def _upgradeable(data: bytes) -> dict[str, Any] | None:
     if kind == 1 and len(data) >= 5:
         return {"info": _code(data, 4, _BUFFER_META_BYTES), "type": "buffer"}
     if kind == 2 and len(data) >= 36:
-        return {"info": {"programData": _key(data, 4)}, "type": "program"}
+        return {"info": {"programData": key_at(data, 4)}, "type": "program"}
     if kind == 3 and len(data) >= 13:
         slot = {"slot": int.from_bytes(data[4:12], "little")}
         return {"info": slot | _code(data, 12, _PROGRAM_DATA_META_BYTES), "type": "programData"}
@@ -97,7 +98,7 @@ def _code(data: bytes, at: int, meta_bytes: int) -> dict[str, Any]:
     Agave node shows it."""
     has_authority = data[at] == 1 and len(data) >= at + 33
     code = data[meta_bytes if has_authority else meta_bytes - 32 :]
-    authority = _key(data, at + 1) if has_authority else None
+    authority = key_at(data, at + 1) if has_authority else None
     return {"authority": authority, "data": [base64.b64encode(code).decode(), "base64"]}
 
 
@@ -146,7 +147,7 @@ def _rent(data: bytes) -> dict[str, Any]:
 def _slot_hashes(data: bytes) -> list[dict[str, Any]]:
     (count,) = struct.unpack_from("<Q", data)
     starts = range(8, min(8 + 40 * count, len(data) - 39), 40)
-    return [{"hash": _key(data, at + 8), "slot": int.from_bytes(data[at : at + 8], "little")} for at in starts]
+    return [{"hash": key_at(data, at + 8), "slot": int.from_bytes(data[at : at + 8], "little")} for at in starts]
 
 
 def _recent_blockhashes(data: bytes) -> list[dict[str, Any]]:
@@ -154,7 +155,7 @@ def _recent_blockhashes(data: bytes) -> list[dict[str, Any]]:
     starts = range(8, min(8 + 40 * count, len(data) - 39), 40)
     return [
         {
-            "blockhash": _key(data, at),
+            "blockhash": key_at(data, at),
             "feeCalculator": {"lamportsPerSignature": str(int.from_bytes(data[at + 32 : at + 40], "little"))},
         }
         for at in starts
@@ -179,7 +180,7 @@ def _epoch_rewards(data: bytes) -> dict[str, Any]:
         "distributedRewards": str(distributed),
         "distributionStartingBlockHeight": starting_height,
         "numPartitions": partitions,
-        "parentBlockhash": _key(data, 16),
+        "parentBlockhash": key_at(data, 16),
         "totalPoints": str(int.from_bytes(data[48:64], "little")),
         "totalRewards": str(total_rewards),
     }
@@ -199,7 +200,3 @@ _SYSVARS: dict[Pubkey, tuple[str, Callable[[bytes], Any]]] = {
     addresses.SYSVAR_SLOT_HASHES: ("slotHashes", _slot_hashes),
     addresses.SYSVAR_STAKE_HISTORY: ("stakeHistory", _stake_history),
 }
-
-
-def _key(data: bytes, at: int) -> str:
-    return str(Pubkey(data[at : at + 32]))  # Not from_bytes, which panics on short input.

@@ -14,6 +14,11 @@ from solders.pubkey import Pubkey
 _Item = TypeVar("_Item")
 
 
+def key_at(data: bytes, at: int) -> str:
+    """Return the public key at this position. Raises ValueError where the data ends before it does."""
+    return str(Pubkey(data[at : at + 32]))  # Not from_bytes, which panics on short input.
+
+
 class Fields:
     """A position in the data, which each read moves on."""
 
@@ -39,7 +44,7 @@ class Fields:
         return int(self.take("<q"))
 
     def key(self) -> str:
-        return str(Pubkey(self.raw(32)))  # Not from_bytes, which panics on short input.
+        return key_at(self.raw(32), 0)
 
     def raw(self, size: int) -> bytes:
         taken = self._data[self._at : self._at + size]

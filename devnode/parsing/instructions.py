@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import base58
-from solders.pubkey import Pubkey
 
 from devnode.encoding import addresses
 from devnode.encoding.addresses import MEMO_PROGRAMS
+from devnode.parsing.bincode import key_at
 from devnode.parsing.token_instructions import parse_token_instruction
 from devnode.records.records import TransactionRecord
 
@@ -121,7 +121,7 @@ def _lookup_table(data: bytes, accounts: Accounts) -> dict[str, Any]:
     if kind == 2:
         parsed = _named("extendLookupTable", accounts, ("lookupTableAccount", "lookupTableAuthority"))
         (count,) = struct.unpack_from("<Q", data, 4)
-        parsed["info"]["newAddresses"] = [_key(data, 12 + 32 * index) for index in range(count)]
+        parsed["info"]["newAddresses"] = [key_at(data, 12 + 32 * index) for index in range(count)]
         if len(accounts) >= 4:
             parsed["info"] |= {"payerAccount": accounts[2], "systemProgram": accounts[3]}
         return parsed
@@ -156,7 +156,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _pubkey(data: bytes, at: int) -> tuple[str, int]:
-    return _key(data, at), at + 32
+    return key_at(data, at), at + 32
 
 
 def _string(data: bytes, at: int) -> tuple[str, int]:
@@ -173,10 +173,6 @@ def _named(name: str, accounts: Accounts, roles: tuple[str, ...]) -> dict[str, A
     if len(accounts) < len(roles):
         raise NotParsable
     return {"info": dict(zip(roles, accounts, strict=False)), "type": name}
-
-
-def _key(data: bytes, at: int) -> str:
-    return str(Pubkey(data[at : at + 32]))  # Not from_bytes, which panics on short input.
 
 
 _PROGRAMS: dict[str, tuple[str, Callable[[bytes, Accounts], Any]]] = {

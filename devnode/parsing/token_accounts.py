@@ -22,6 +22,7 @@ from devnode.encoding.addresses import (
     TOKEN_ACCOUNT_BYTES,
     TOKEN_PROGRAMS,
 )
+from devnode.parsing.bincode import key_at
 from devnode.parsing.token_extensions import TOKEN_STATES, with_extensions
 
 TYPE_OFFSET = TOKEN_ACCOUNT_BYTES  # With extensions, byte 165 is the account type.
@@ -108,27 +109,27 @@ def parse_token_account(data: bytes, decimals_of: Callable[[Pubkey], int | None]
 def _account(data: bytes, decimals: int) -> dict[str, Any]:
     info: dict[str, Any] = {
         "isNative": _has_option(data, 109),
-        "mint": _key(data, 0),
-        "owner": _key(data, 32),
+        "mint": key_at(data, 0),
+        "owner": key_at(data, 32),
         "state": TOKEN_STATES[data[108]] if data[108] < len(TOKEN_STATES) else TOKEN_STATES[0],
         "tokenAmount": ui_token_amount(_u64(data, 64), decimals),
     }
     if _has_option(data, 72):
-        info["delegate"] = _key(data, 76)
+        info["delegate"] = key_at(data, 76)
         info["delegatedAmount"] = ui_token_amount(_u64(data, 121), decimals)
     if _has_option(data, 109):
         info["rentExemptReserve"] = ui_token_amount(_u64(data, 113), decimals)
     if _has_option(data, 129):
-        info["closeAuthority"] = _key(data, 133)
+        info["closeAuthority"] = key_at(data, 133)
     return with_extensions(info, data)
 
 
 def _mint(data: bytes) -> dict[str, Any]:
     info: dict[str, Any] = {
         "decimals": data[44],
-        "freezeAuthority": _key(data, 50) if _has_option(data, 46) else None,
+        "freezeAuthority": key_at(data, 50) if _has_option(data, 46) else None,
         "isInitialized": bool(data[45]),
-        "mintAuthority": _key(data, 4) if _has_option(data, 0) else None,
+        "mintAuthority": key_at(data, 4) if _has_option(data, 0) else None,
         "supply": str(mint_supply(data)),
     }
     return with_extensions(info, data)
@@ -152,7 +153,3 @@ def _u64(data: bytes, at: int) -> int:
 def _has_option(data: bytes, at: int) -> bool:
     """Whether the four-byte option tag is set."""
     return data[at : at + 4] == b"\x01\x00\x00\x00"
-
-
-def _key(data: bytes, at: int) -> str:
-    return str(Pubkey(data[at : at + 32]))  # Not from_bytes, which panics on short input.

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from solders.pubkey import Pubkey
-
 from devnode.encoding.addresses import TOKEN_ACCOUNT_BYTES
+from devnode.parsing.bincode import key_at
 
 TOKEN_STATES = ("uninitialized", "initialized", "frozen")
 _EXTENSIONS_OFFSET = TOKEN_ACCOUNT_BYTES + 1
@@ -79,7 +78,7 @@ def _token_metadata(value: bytes) -> dict[str, Any]:
         pairs.append([key, item])
     return {
         "additionalMetadata": pairs,
-        "mint": _key(value, 32),
+        "mint": key_at(value, 32),
         "name": texts[0],
         "symbol": texts[1],
         "updateAuthority": _maybe_key(value, 0),
@@ -106,14 +105,14 @@ def _interest_bearing(value: bytes) -> dict[str, Any]:
 def _group(value: bytes) -> dict[str, Any]:
     return {
         "maxSize": _u64(value, 72),
-        "mint": _key(value, 32),
+        "mint": key_at(value, 32),
         "size": _u64(value, 64),
         "updateAuthority": _maybe_key(value, 0),
     }
 
 
 def _group_member(value: bytes) -> dict[str, Any]:
-    return {"group": _key(value, 32), "memberNumber": _u64(value, 64), "mint": _key(value, 0)}
+    return {"group": key_at(value, 32), "memberNumber": _u64(value, 64), "mint": key_at(value, 0)}
 
 
 def _scaled_ui_amount(value: bytes) -> dict[str, Any]:
@@ -234,13 +233,9 @@ def _u64(data: bytes, at: int) -> int:
     return int(number)
 
 
-def _key(data: bytes, at: int) -> str:
-    return str(Pubkey(data[at : at + 32]))  # Not from_bytes, which panics on short input.
-
-
 def _maybe_key(data: bytes, at: int) -> str | None:
     """A key; None if it is absent, which extensions write as zeros."""
-    return None if data[at : at + 32] == _NO_KEY else _key(data, at)
+    return None if data[at : at + 32] == _NO_KEY else key_at(data, at)
 
 
 def _base64(data: bytes, at: int, size: int = 32) -> str:

@@ -9,9 +9,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from solders.pubkey import Pubkey
-
 from devnode.encoding.accounts import ui_token_amount
+from devnode.parsing.bincode import key_at
 
 Accounts = tuple[str, ...]
 _BATCH = 255
@@ -97,11 +96,11 @@ def _initialize_mint(data: bytes, accounts: Accounts) -> dict[str, Any] | None:
     second = data[0] == 20
     if len(accounts) < (1 if second else 2):
         return None
-    info: dict[str, Any] = {"decimals": data[1], "mint": accounts[0], "mintAuthority": _key(data, 2)}
+    info: dict[str, Any] = {"decimals": data[1], "mint": accounts[0], "mintAuthority": key_at(data, 2)}
     if not second:
         info["rentSysvar"] = accounts[1]
     if len(data) > 34 and data[34]:
-        info["freezeAuthority"] = _key(data, 35)
+        info["freezeAuthority"] = key_at(data, 35)
     return {"info": info, "type": "initializeMint2" if second else "initializeMint"}
 
 
@@ -109,7 +108,7 @@ def _initialize_account_with_owner(data: bytes, accounts: Accounts) -> dict[str,
     third = data[0] == 18
     if len(accounts) < (2 if third else 3):
         return None
-    info = {"account": accounts[0], "mint": accounts[1], "owner": _key(data, 1)}
+    info = {"account": accounts[0], "mint": accounts[1], "owner": key_at(data, 1)}
     if not third:
         info["rentSysvar"] = accounts[2]
     return {"info": info, "type": "initializeAccount3" if third else "initializeAccount2"}
@@ -133,7 +132,7 @@ def _set_authority(data: bytes, accounts: Accounts) -> dict[str, Any] | None:
     info: dict[str, Any] = {
         "account" if authority_type in _ACCOUNT_AUTHORITIES else "mint": accounts[0],
         "authorityType": authority_type,
-        "newAuthority": _key(data, 3) if data[2] else None,
+        "newAuthority": key_at(data, 3) if data[2] else None,
     }
     _add_signers(info, accounts, 1, "authority")
     return {"info": info, "type": "setAuthority"}
@@ -214,7 +213,3 @@ def _add_signers(info: dict[str, Any], accounts: Accounts, at: int, role: str) -
 def _u64(data: bytes, at: int) -> int:
     (number,) = struct.unpack_from("<Q", data, at)
     return int(number)
-
-
-def _key(data: bytes, at: int) -> str:
-    return str(Pubkey(data[at : at + 32]))  # Not from_bytes, which panics on short input.
