@@ -207,12 +207,13 @@ class _Sink(io.RawIOBase):
         return taken
 
 
-class ArrowStream:
-    """An IPC stream. Its last batch is empty and has the end as its own metadata; see `END_KEY`."""
+class _Tabular:
+    """Writes batches of columns with a writer of pyarrow's, which writes into the sink."""
 
-    def __init__(self, arrow: Any, columns: _Columns) -> None:
+    _writer: Any
+
+    def __init__(self, columns: _Columns) -> None:
         self._columns, self._sink = columns, _Sink()
-        self._writer = arrow.ipc.new_stream(self._sink, columns.schema)
 
     def head(self) -> bytes:
         return b"".join(self._sink.take())
@@ -223,6 +224,14 @@ class ArrowStream:
     def write(self, prepared: Any) -> list[bytes]:
         self._writer.write_batch(prepared)
         return _pieces(self._sink.take())
+
+
+class ArrowStream(_Tabular):
+    """An IPC stream. Its last batch is empty and has the end as its own metadata; see `END_KEY`."""
+
+    def __init__(self, arrow: Any, columns: _Columns) -> None:
+        super().__init__(columns)
+        self._writer = arrow.ipc.new_stream(self._sink, columns.schema)
 
     def end(self, told: Mapping[str, Any]) -> bytes:
         self._writer.write_batch(self._columns.batch([]), custom_metadata={END_KEY: orjson.dumps(told)})
@@ -230,22 +239,12 @@ class ArrowStream:
         return b"".join(self._sink.take())
 
 
-class ParquetFile:
+class ParquetFile(_Tabular):
     """One row group for each slice. The file's metadata has the end; without it no reader opens the file."""
 
     def __init__(self, parquet: Any, columns: _Columns) -> None:
-        self._columns, self._sink = columns, _Sink()
+        super().__init__(columns)
         self._writer = parquet.ParquetWriter(self._sink, columns.schema, compression="zstd", compression_level=1)
-
-    def head(self) -> bytes:
-        return b"".join(self._sink.take())
-
-    def prepare(self, groups: Sequence[Sequence[StoredSignal]]) -> Any:
-        return self._columns.batch(groups)
-
-    def write(self, prepared: Any) -> list[bytes]:
-        self._writer.write_batch(prepared)
-        return _pieces(self._sink.take())
 
     def end(self, told: Mapping[str, Any]) -> bytes:
         self._writer.add_key_value_metadata({END_KEY: orjson.dumps(told)})
