@@ -6,32 +6,21 @@ rules, asked with the same commands as by `ledger-gateway accounts`.
 
 import logging
 
-from actors.accounts.api import (
-    AccountState,
-    AdjustCredits,
-    Command,
-    Describe,
-    OwnerReply,
-    OwnerUnavailable,
-    SetLimits,
-    SetStatus,
-    Value,
-)
+from actors.accounts.api import AccountState, AdjustCredits, Command, Describe, SetLimits, SetStatus
 from actors.accounts.directory import LISTED_MAX, ListAccounts, ListedAccount, Order, place_of
 from actors.accounts.hourly_commands import ReadHourlyLimit
 from actors.accounts.key_requests import ListKeys
 from actors.accounts.price_list import PUBLIC_WORD
 from actors.errors import Err, Refusal
 from actors.operators import bodies
+from actors.operators.asking import asked, change_of, pubkey_of
 from actors.operators.ports import OperatorParts
 from actors.pages import Page, PageAnswer, PageRequest, json_answer
-from actors.units import base58_text, parse_pubkey
+from actors.units import base58_text
 
 logger = logging.getLogger(__name__)
 
 PATH = "/operator/accounts"
-_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")
-_NO_PUBKEY = Refusal(Err.INVALID_REQUEST, "that is not a base58 public key of 32 bytes")
 _BAD_LIMIT = Refusal(Err.INVALID_REQUEST, f"limit must be 1 to {LISTED_MAX}")
 _BAD_CURSOR = Refusal(Err.INVALID_REQUEST, "cursor must be the next_cursor of a page")
 _OTHER_CHANGE = Refusal(
@@ -55,28 +44,30 @@ class AccountPages:
         ]
 
     async def _list(self, request: PageRequest) -> PageAnswer | Refusal:
-        asked = bodies.chosen(request.query, find="", order=Order.NEWEST.value, status="", cursor="", limit="50")
-        if isinstance(asked, Refusal):
-            return asked
-        limit, after = bodies.number_in(asked["limit"], 1, LISTED_MAX), place_of(asked["cursor"])
+        chosen = bodies.chosen(request.query, find="", order=Order.NEWEST.value, status="", cursor="", limit="50")
+        if isinstance(chosen, Refusal):
+            return chosen
+        limit, after = bodies.number_in(chosen["limit"], 1, LISTED_MAX), place_of(chosen["cursor"])
         if limit is None:
             return _BAD_LIMIT
-        if asked["cursor"] and after is None:
+        if chosen["cursor"] and after is None:
             return _BAD_CURSOR
-        found = await self._asked(ListAccounts(asked["order"], asked["find"], asked["status"], after, limit))
+        command = ListAccounts(chosen["order"], chosen["find"], chosen["status"], after, limit)
+        found = await asked(self._accounts, command)
         if isinstance(found, Refusal):
             return found
-        following = found[-1].place(Order(asked["order"])).text if len(found) == limit else None
+        following = found[-1].place(Order(chosen["order"])).text if len(found) == limit else None
         return json_answer({"ok": True, "accounts": list(map(listed_body, found)), "next_cursor": following})
 
     async def _show(self, request: PageRequest) -> PageAnswer | Refusal:
-        pubkey = parse_pubkey(request.parameters["pubkey"])
-        if pubkey is None:
-            return _NO_PUBKEY
-        state = await self._asked(Describe(pubkey))
+        pubkey = pubkey_of(request)
+        if isinstance(pubkey, Refusal):
+            return pubkey
+        state = await asked(self._accounts, Describe(pubkey))
         if isinstance(state, Refusal):
             return state
-        keys, hourly = await self._asked(ListKeys(pubkey)), await self._asked(ReadHourlyLimit(pubkey))
+        keys = await asked(self._accounts, ListKeys(pubkey))
+        hourly = await asked(self._accounts, ReadHourlyLimit(pubkey))
         body = self._account_body(state) | {
             # None: it could not be read now; the other fields could.
             "named_keys": None if isinstance(keys, Refusal) else len(keys),
@@ -86,15 +77,14 @@ class AccountPages:
         return json_answer({"ok": True, "account": body})
 
     async def _adjust(self, request: PageRequest) -> PageAnswer | Refusal:
-        pubkey, wanted = parse_pubkey(request.parameters["pubkey"]), bodies.decoded(request.body, bodies.Adjust)
+        change = change_of(request, bodies.Adjust)
         operation = bodies.operation_of(request.headers.get("idempotency-key"))
-        if pubkey is None:
-            return _NO_PUBKEY
-        if isinstance(wanted, Refusal):
-            return wanted
+        if isinstance(change, Refusal):
+            return change
         if isinstance(operation, Refusal):
             return operation
-        done = await self._asked(AdjustCredits(pubkey, wanted.credits, wanted.reason, operation))
+        pubkey, wanted = change
+        done = await asked(self._accounts, AdjustCredits(pubkey, wanted.credits, wanted.reason, operation))
         if isinstance(done, Refusal):
             return done
         if done.already_applied and not _may_be_of(done.amount, wanted.credits):
@@ -110,11 +100,10 @@ class AccountPages:
         return await self._set_status(request, "active")
 
     async def _set_status(self, request: PageRequest, status: str) -> PageAnswer | Refusal:
-        pubkey, wanted = parse_pubkey(request.parameters["pubkey"]), bodies.decoded(request.body, bodies.Because)
-        if pubkey is None:
-            return _NO_PUBKEY
-        if isinstance(wanted, Refusal):
-            return wanted
+        change = change_of(request, bodies.Because)
+        if isinstance(change, Refusal):
+            return change
+        pubkey, wanted = change
         if not wanted.reason.isprintable():
             return Refusal(Err.INVALID_REQUEST, "the reason must be printable characters")
         return await self._changed(
@@ -122,30 +111,19 @@ class AccountPages:
         )
 
     async def _limit(self, request: PageRequest) -> PageAnswer | Refusal:
-        pubkey, wanted = parse_pubkey(request.parameters["pubkey"]), bodies.decoded(request.body, bodies.Limits)
-        if pubkey is None:
-            return _NO_PUBKEY
-        if isinstance(wanted, Refusal):
-            return wanted
+        change = change_of(request, bodies.Limits)
+        if isinstance(change, Refusal):
+            return change
+        pubkey, wanted = change
         command = SetLimits(pubkey, wanted.requests_per_second, wanted.concurrency)
         return await self._changed(command, "other limits", pubkey)
 
     async def _changed(self, command: Command[AccountState], what: str, pubkey: bytes) -> PageAnswer | Refusal:
-        state = await self._asked(command)
+        state = await asked(self._accounts, command)
         if isinstance(state, Refusal):
             return state
         logger.warning("operator: account %s: %s", base58_text(pubkey), what)
         return json_answer({"ok": True, "account": self._account_body(state)})
-
-    async def _asked(self, command: Command[Value]) -> Value | Refusal:
-        try:
-            reply: OwnerReply[Value] = await self._accounts.ask(command)
-        except OwnerUnavailable:
-            return _GONE
-        if reply.value is None:
-            assert reply.refusal is not None, reply
-            return Refusal(Err[reply.refusal], reply.detail)
-        return reply.value
 
 
 def _may_be_of(moved: int, asked: int) -> bool:

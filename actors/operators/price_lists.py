@@ -8,24 +8,23 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from actors.accounts.api import AccountState, Command, OwnerReply, OwnersClient, OwnerUnavailable, Value
+from actors.accounts.api import AccountState, OwnersClient
 from actors.accounts.price_list import PUBLIC_WORD
 from actors.accounts.price_list_commands import CountPriceLists, SetPriceList
 from actors.background import Background
 from actors.calls import PUBLIC_PRICES
 from actors.errors import Err, Refusal
 from actors.operators import bodies
+from actors.operators.asking import asked, change_of
 from actors.operators.ports import OperatorParts
 from actors.pages import Page, PageAnswer, PageRequest, json_answer
 from actors.pricing_config import PriceListConfig, PricingConfig
 from actors.telemetry.metrics import Metrics
-from actors.units import base58_text, parse_pubkey
+from actors.units import base58_text
 
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 60.0
-_GONE = Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the owner of this account does not answer at the moment")
-_NO_PUBKEY = Refusal(Err.INVALID_REQUEST, "that is not a base58 public key of 32 bytes")
 
 
 class PriceListPages:
@@ -39,25 +38,24 @@ class PriceListPages:
         ]
 
     async def _list(self, request: PageRequest) -> PageAnswer | Refusal:
-        asked = bodies.chosen(request.query)
-        if isinstance(asked, Refusal):
-            return asked
-        counted = await _asked(self._accounts, CountPriceLists())
+        chosen = bodies.chosen(request.query)
+        if isinstance(chosen, Refusal):
+            return chosen
+        counted = await asked(self._accounts, CountPriceLists())
         if isinstance(counted, Refusal):
             return counted
         return json_answer({"ok": True, "price_lists": price_lists_body(self._lists, counted)})
 
     async def _give(self, request: PageRequest) -> PageAnswer | Refusal:
-        pubkey, wanted = parse_pubkey(request.parameters["pubkey"]), bodies.decoded(request.body, bodies.GivenList)
-        if pubkey is None:
-            return _NO_PUBKEY
-        if isinstance(wanted, Refusal):
-            return wanted
+        change = change_of(request, bodies.GivenList)
+        if isinstance(change, Refusal):
+            return change
+        pubkey, wanted = change
         mistake = mistake_in_list(wanted.name, self._lists)
         if mistake is not None:
             return Refusal(Err.INVALID_REQUEST, mistake)
         name = PUBLIC_PRICES if wanted.name == PUBLIC_WORD else wanted.name
-        state: AccountState | Refusal = await _asked(self._accounts, SetPriceList(pubkey, name))
+        state: AccountState | Refusal = await asked(self._accounts, SetPriceList(pubkey, name))
         if isinstance(state, Refusal):
             return state
         logger.warning("operator: account %s: price list %s", base58_text(pubkey), wanted.name)
@@ -84,7 +82,7 @@ class PriceListWatch:
 
     async def look(self) -> None:
         """Check once. If no owner answers, the last result stays."""
-        counted = await _asked(self._accounts, CountPriceLists())
+        counted = await asked(self._accounts, CountPriceLists())
         if isinstance(counted, Refusal):
             return
         before, self.unknown = self.unknown, frozenset(counted).difference(self._lists)
@@ -114,14 +112,3 @@ def price_lists_body(lists: Mapping[str, PriceListConfig], counted: Mapping[str,
         }
         for name in sorted({*lists, *counted})
     ]
-
-
-async def _asked(accounts: OwnersClient, command: Command[Value]) -> Value | Refusal:
-    try:
-        reply: OwnerReply[Value] = await accounts.ask(command)
-    except OwnerUnavailable:
-        return _GONE
-    if reply.value is None:
-        assert reply.refusal is not None, reply
-        return Refusal(Err[reply.refusal], reply.detail)
-    return reply.value
