@@ -80,4 +80,6 @@ def _joined(page: str, scripts: tuple[str, ...]) -> ConsoleDocument:
     def text(name: str) -> str:
         return (folder / name).read_text(encoding="utf-8")
 
-    return console_document(text(page), text("console.css"), [text(f"{name}.js") for name in scripts])
+    return console_document(
+        text("head.html") + text(page), text("console.css"), [text(f"{name}.js") for name in scripts]
+    )
