@@ -28,9 +28,9 @@ def linked(bonus_bps: int) -> Account:
     return new_account(ALICE, Profile(START.wall_ms // 1000, ref_code="FRIEND", ref_bonus_bps=bonus_bps), DEFAULTS)
 
 
-def deposit(account: Account, base_units: int, operation: bytes = OPERATION) -> None:
+def deposit(account: Account, base_units: int, operation: bytes = OPERATION, rate: int = RATE) -> None:
     """As deposit_commands.py does it: the deposit, then its bonus."""
-    event = decide_deposit(account, operation, base_units, 7, RATE, START)
+    event = decide_deposit(account, operation, base_units, 7, rate, START)
     if event is not None:
         apply(account, event)
         assert event.deposit is not None
@@ -100,15 +100,7 @@ def test_credits_are_what_the_amounts_and_the_rate_say(amounts: list[int], bps: 
     """To the unit, each transfer rounded down by itself."""
     account = linked(bps)
     for number, amount in enumerate(amounts):
-        event = decide_deposit(account, deposit_operation(b"s" * 64, number), amount, 1, rate, START)
-        if event is None:
-            continue
-        apply(account, event)
-        assert event.deposit is not None
-        bonus = decide_bonus(account, event.deposit, START)
-        if bonus is not None:
-            apply(account, bonus)
-    account.check()
+        deposit(account, amount, deposit_operation(b"s" * 64, number), rate)
     earned = [amount * rate // 1_000_000 for amount in amounts]
     assert account.purse.balance == sum(earned) + sum(credits * bps // 10_000 for credits in earned)
 
