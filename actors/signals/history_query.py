@@ -4,7 +4,7 @@ Implements: decisions, "history of signals". Pure. A time after the year 9999 is
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from actors.errors import Err, Refusal
@@ -90,16 +90,12 @@ def read_history(
 
 def _format(name: str | None, accept: str, formats: Mapping[str, str]) -> str | Refusal:
     if name is not None:
-        return name if name in formats else _bad(f"format: wanted {_listed(formats)}")
+        return name if name in formats else _bad(f"format: wanted {' or '.join(formats)}")
     by_type = {content_type: each for each, content_type in formats.items()}
     for part in accept.lower().split(",")[:50]:
         if (found := by_type.get(part.partition(";")[0].strip())) is not None:
             return found
     return next(iter(formats))
-
-
-def _listed(names: Collection[str]) -> str:
-    return " or ".join(names)
 
 
 def _bad(detail: str) -> Refusal:
