@@ -285,13 +285,15 @@ def apply(account: Account, event: Event) -> None:
 def _apply_admitted(account: Account, event: Admitted) -> None:
     if event.units:
         account.window.take(event.second, event.units)
-        account.keys.take(event.key, event.second, event.units)
+        if event.key:
+            account.keys.take(event.key, event.second, event.units)
     if event.held:
         hold_total = 0
         for operation, ceiling in event.held:
             account.holds[operation] = Hold(ceiling, event.expires_at, event.is_work, event.key)
             hold_total += ceiling
-        account.keys.hold(event.key, hold_total)
+        if event.key:
+            account.keys.hold(event.key, hold_total)
         if event.is_work:
             account.work_holds += len(event.held)
         purse = account.purse
@@ -323,8 +325,10 @@ def _apply_moved(account: Account, event: Moved) -> None:
         if hour > account.hourly.hour:
             account.hourly.turn(hour, account.total_consumed)
         account.total_consumed -= entry.amount
-        day = entry.at_ms // DAY_MS if event.key else 0
-        account.keys.spend(event.key, -entry.amount, day)
+        day = 0
+        if event.key:
+            day = entry.at_ms // DAY_MS
+            account.keys.spend(event.key, -entry.amount, day)
         account.operations.put(entry.operation, posted(entry.method, entry.parcels, event.key, day), event.steady)
     elif entry.type == EntryType.REFUND:
         account.total_consumed -= entry.amount
@@ -382,7 +386,8 @@ def _end_hold(account: Account, operation: bytes) -> None:
         account.purse.held = Credits(account.purse.held - hold.ceiling)
         if hold.is_work:
             account.work_holds -= 1
-        account.keys.hold(hold.key, -hold.ceiling)
+        if hold.key:
+            account.keys.hold(hold.key, -hold.ceiling)
 
 
 _APPLY: dict[type, Callable[[Account, Any], None]] = {

@@ -157,7 +157,8 @@ class ShardedAccounts:
         if self._locations:
             request = msgspec.structs.replace(request, proof=self._locations.locate(request.proof))
         try:
-            owner = self._owner(self._routes.of_proof(request.proof))
+            index = self._routes.of_proof(request.proof)
+            owner = self._owners.get(index) or self._owner(index)
             reply: HoldReply = await owner.sent(HOLD, request, self._hold_wait_ms)
         except _NO_REPLY as error:
             self._forget(request)
@@ -288,7 +289,8 @@ class ShardedAccounts:
     # --- who has which account ------------------------------------------------------------------------------------
 
     def _of(self, pubkey: bytes) -> OwnerLink:
-        return self._owner(self._routes.of_account(pubkey))
+        index = self._routes.of_account(pubkey)
+        return self._owners.get(index) or self._owner(index)  # Several times for each call.
 
     def _owner(self, index: int) -> OwnerLink:
         owner = self._owners.get(index)

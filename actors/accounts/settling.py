@@ -93,7 +93,10 @@ class Settling:
                 future = self._commits.record(account, event)
         elif ok:
             future = self._commits.pending(account.pubkey)  # It ended before, perhaps in a group still under way.
-        return SettleReply(ok, credits_left(account, moment, account.keys.path(request.key))), future
+        left: int = account.purse.balance - account.purse.held
+        if request.key:
+            left = credits_left(account, moment, account.keys.path(request.key))
+        return SettleReply(ok, left), future
 
     async def _end_slowly(self, request: SettleRequest, decide: Decide) -> SettleReply:
         """Load the account, and ask the store about an operation that memory does not know. Raises OwnerUnavailable.

@@ -37,7 +37,7 @@ from actors.accounts.hourly_limit import (
     Stage,
 )
 from actors.accounts.ledger import Entry, FactTold
-from actors.accounts.named_keys import KeyProfile, KeySpending
+from actors.accounts.named_keys import UNLIMITED, KeyProfile, KeySpending
 from actors.accounts.outbox import ANOMALY, KEY_ROTATED, LOW_BALANCE
 from actors.accounts.price_list import PriceListSet
 from actors.accounts.undelivered import Listed, Place
@@ -98,6 +98,9 @@ class Write:
     def add(self, account: Account, event: Event, now_ms: int = 0) -> bool:
         """Take up an event that was just applied, and the facts that it makes true. False: it leaves nothing to write.
         now_ms: the ledger's time, for the entries of facts."""
+        if type(event) is Moved and event.fresh is None and event.returned is None:
+            self._add_moved(account, event)  # Nearly always: a charge makes no fact true.
+            return True
         written = self._add(account, event)
         for kind, body in facts_of(event):
             noted = fact_entry(account, kind, body, now_ms)
@@ -111,22 +114,26 @@ class Write:
         if pubkey not in self.before:
             self.before[pubkey] = entry.seq - 1
 
-    def _add(self, account: Account, event: Event) -> bool:
-        if type(event) is Moved:
-            pubkey = account.pubkey
-            self._add_entry(account, event.entry)
-            for number, _, remaining in event.moves:
-                self.batches[pubkey, number] = remaining
-            if event.fresh is not None:
-                self.new_batches.append((pubkey, event.fresh))
-            if event.mark is not None:
-                self.marks.append((pubkey, event.mark))
-            if event.deposit is not None:
-                self.deposits.append((pubkey, event.deposit))
-            if event.returned is not None:
-                self.returns.append((pubkey, event.returned))
+    def _add_moved(self, account: Account, event: Moved) -> None:
+        pubkey = account.pubkey
+        self._add_entry(account, event.entry)
+        for number, _, remaining in event.moves:
+            self.batches[pubkey, number] = remaining
+        if event.fresh is not None:
+            self.new_batches.append((pubkey, event.fresh))
+        if event.mark is not None:
+            self.marks.append((pubkey, event.mark))
+        if event.deposit is not None:
+            self.deposits.append((pubkey, event.deposit))
+        if event.returned is not None:
+            self.returns.append((pubkey, event.returned))
+        if event.key:
             for key in account.keys.path(event.key):
                 self.spending[pubkey, key.profile.number] = key.spending
+
+    def _add(self, account: Account, event: Event) -> bool:
+        if type(event) is Moved:
+            self._add_moved(account, event)
             return True
         if type(event) is FactTold:
             self._add_entry(account, event.entry)
@@ -158,10 +165,12 @@ class Write:
 
     def tell(self, account: Account, entry: Entry) -> None:
         """Add the events of an entry that was just added: the balance is low, or the hour's spending is high."""
-        if is_low_crossing(entry):
+        if entry.balance < LOW_BALANCE_CREDITS and is_low_crossing(entry):
             self.add_low_balance(account, entry)
-        hourly, hour = account.hourly, entry.at_ms // HOUR_MS
-        if hourly.told_slowed != hour and hourly.slows(account.total_consumed, entry.at_ms // 1000):
+        hourly = account.hourly
+        if hourly.credits >= UNLIMITED or hourly.told_slowed == entry.at_ms // HOUR_MS:
+            return
+        if hourly.slows(account.total_consumed, entry.at_ms // 1000):
             apply(account, HourSlowed(entry.at_ms))
             self.add_anomaly(account, entry.at_ms, Stage.SLOWED)
 
