@@ -14,7 +14,7 @@ from actors.clock import Clock
 from actors.gateway.calls import outcomes
 from actors.gateway.calls.admission import AdmittedCall, prices_of_outcome
 from actors.gateway.calls.cancelled_requests import CancelledRequests
-from actors.gateway.calls.evidence import evidence_of, hash_for
+from actors.gateway.calls.evidence import evidence_at_once, evidence_of, hash_for
 from actors.gateway.calls.free_work import Reads
 from actors.gateway.calls.outcomes import Reply, release_of
 from actors.gateway.calls.requests import Client
@@ -71,7 +71,9 @@ class CarryingOut:
             self._cancelled.call(release_of(admitted, operation, held, held_at))
             raise
         try:
-            evidence = await evidence_of(admitted, operation, answer, ending.charged)
+            evidence = evidence_at_once(admitted, operation, answer, ending.charged)
+            if evidence is None:
+                evidence = await evidence_of(admitted, operation, answer, ending.charged)
         except asyncio.CancelledError:
             self._cancelled.post(outcomes.settle_of(plan, operation, held, ending, held_at), client)
             raise

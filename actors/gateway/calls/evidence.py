@@ -21,12 +21,21 @@ _JOINED_BYTES = 16 << 10
 _DIGEST_BYTES, _DIGEST_CHARACTERS = 16, 22  # In base64, without its padding.
 
 
-async def evidence_of(admitted: AdmittedCall, operation: bytes, answer: NodeAnswer, charged: int) -> str:
-    """Empty where nothing is charged."""
+def evidence_at_once(admitted: AdmittedCall, operation: bytes, answer: NodeAnswer, charged: int) -> str | None:
+    """Return the evidence of a call; empty where nothing is charged. None: the answer is so large that `evidence_of` has
+    to hash it. On the path of every call: a coroutine would cost more."""
     if not charged:
         return ""
     if answer.size < HASHED_AT_ONCE_BYTES or _was_hashed(admitted, answer):
         return of_call(admitted, operation, answer, current())
+    return None
+
+
+async def evidence_of(admitted: AdmittedCall, operation: bytes, answer: NodeAnswer, charged: int) -> str:
+    """Return the evidence of a call; a large answer is hashed in a thread."""
+    found = evidence_at_once(admitted, operation, answer, charged)
+    if found is not None:
+        return found
     return await asyncio.to_thread(of_call, admitted, operation, answer, current())
 
 
@@ -50,7 +59,7 @@ def of_call(admitted: AdmittedCall, operation: bytes, answer: NodeAnswer, reques
     params = admitted.sent or admitted.params
     if answer.hashed is not None and _was_hashed(admitted, answer):
         digest = answer.hashed.digest
-    elif answer.size < _JOINED_BYTES:  # One call of the hash costs less than four.
+    elif not answer.further and len(answer.first) < _JOINED_BYTES:  # One call of the hash costs less than four.
         digest = sha256(b"%b\n%b" % (params, answer.reply(admitted.id))).digest()
     else:
         hashing = sha256(params + b"\n")
