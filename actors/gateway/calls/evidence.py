@@ -22,8 +22,10 @@ _DIGEST_BYTES, _DIGEST_CHARACTERS = 16, 22  # In base64, without its padding.
 
 
 def evidence_at_once(admitted: AdmittedCall, operation: bytes, answer: NodeAnswer, charged: int) -> str | None:
-    """Return the evidence of a call; empty where nothing is charged. None: the answer is so large that it has to be hashed
-    by `evidence_of`. On the path of every call: a coroutine would cost more."""
+    """Return the evidence of a call; empty where nothing is charged. None: `evidence_of` has to hash a large answer.
+
+    On the path of every call, which pays for each coroutine.
+    """
     if not charged:
         return ""
     if answer.size < HASHED_AT_ONCE_BYTES or _was_hashed(admitted, answer):
