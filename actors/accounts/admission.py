@@ -130,7 +130,7 @@ def _judge_items(
             verdicts.append(_CREDITS)
         else:
             verdicts.append(None)
-            held.append((operation_at(operation, index), ceiling))
+            held.append((operation_at(operation, index) if index else operation, ceiling))
             available -= ceiling
             budget -= ceiling
             hour_left -= ceiling

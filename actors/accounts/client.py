@@ -154,7 +154,7 @@ class ShardedAccounts:
     # --- calls ----------------------------------------------------------------------------------------------------
 
     async def hold(self, request: HoldRequest) -> HoldReply:
-        if self._locations:
+        if self._locations.are_known:
             request = msgspec.structs.replace(request, proof=self._locations.locate(request.proof))
         try:
             index = self._routes.of_proof(request.proof)
@@ -180,7 +180,7 @@ class ShardedAccounts:
         return reply
 
     async def charge(self, request: ChargeRequest) -> ChargeReply:
-        if self._locations:
+        if self._locations.are_known:
             located = msgspec.structs.replace(request.hold, proof=self._locations.locate(request.hold.proof))
             request = ChargeRequest(located, request.settle)
         settle = request.settle
@@ -244,7 +244,7 @@ class ShardedAccounts:
     async def ask(self, command: Command[Value]) -> OwnerReply[Value]:
         deadline = self._monotonic() + _MOVED_SECONDS
         while True:
-            if self._locations and isinstance(command, ByProof):
+            if self._locations.are_known and isinstance(command, ByProof):
                 command = msgspec.structs.replace(command, proof=self._locations.locate(command.proof))
             owner = self._owner(self._routes.of_command(command))
             is_often = isinstance(command, ReadStanding)  # Of each handshake.

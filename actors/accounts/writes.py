@@ -115,8 +115,10 @@ class Write:
             self.before[pubkey] = entry.seq - 1
 
     def _add_moved(self, account: Account, event: Moved) -> None:
-        pubkey = account.pubkey
-        self._add_entry(account, event.entry)
+        pubkey, entry = account.pubkey, event.entry
+        self.entries.append((pubkey, entry, account.head))  # As _add_entry, which would be one step more for each call.
+        if pubkey not in self.before:
+            self.before[pubkey] = entry.seq - 1
         for number, _, remaining in event.moves:
             self.batches[pubkey, number] = remaining
         if event.fresh is not None:

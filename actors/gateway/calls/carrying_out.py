@@ -57,6 +57,9 @@ class CarryingOut:
                 answer = await self._send(admitted, release_of(admitted, operation, held, held_at))
             elif plan.method in self._callers:
                 answer = await self.ask(admitted, release_of(admitted, operation, held, held_at))
+            elif plan.asks_node:
+                hash_for(admitted, held.pubkey)
+                answer = await under(view, self._node.call, plan.method, admitted.params, plan.timeout_ms)
             else:
                 hash_for(admitted, held.pubkey)
                 answer = await under(view, self._reads.call, plan, admitted.params, held.pubkey)
@@ -96,7 +99,7 @@ class CarryingOut:
 
     def ended(self, reply: Reply, settle: SettleRequest, settled: SettleReply | None, began: float) -> Reply:
         """Count a call, and void it where its answer does not leave."""
-        if outcomes.must_be_voided(settle, settled):
+        if (settled is None or not settled.ok) and outcomes.must_be_voided(settle, settled):
             self._accounts.void(settle)
         charged, outcome = (0, _RELEASED) if reply.charge is None else (settle.charged, settle.outcome)
         self._metrics.call_ended(settle.method, outcome, charged, self._clock.monotonic() - began)
