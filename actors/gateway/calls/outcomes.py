@@ -235,9 +235,17 @@ def settle_of(
     view: AccountView | None = None,
 ) -> SettleRequest:
     """The end of a call's hold by the judgement of its answer. view: of the account, where the read is monotonic."""
+    charged = ending.charged
     return SettleRequest(
-        *(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, ending.charged, ending.outcome, held_at),
-        evidence if ending.charged else "",
+        operation,
+        held.pubkey,
+        held.epoch,
+        plan.method,
+        plan.ceiling,
+        charged,
+        ending.outcome,
+        held_at,
+        evidence if charged else "",
         held.key,
         None if view is None else view.shown(),
     )
