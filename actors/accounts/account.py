@@ -285,20 +285,17 @@ def apply(account: Account, event: Event) -> None:
 def _apply_admitted(account: Account, event: Admitted) -> None:
     if event.units:
         account.window.take(event.second, event.units)
-        if event.key:
-            account.keys.take(event.key, event.second, event.units)
+    hold_total = 0
     if event.held:
-        hold_total = 0
         for operation, ceiling in event.held:
             account.holds[operation] = Hold(ceiling, event.expires_at, event.is_work, event.key)
             hold_total += ceiling
-        if event.key:
-            account.keys.hold(event.key, hold_total)
-        if event.is_work:
-            account.work_holds += len(event.held)
+        account.work_holds += len(event.held) if event.is_work else 0
         purse = account.purse
         purse.held = Credits(purse.held + hold_total)
         assert purse.held <= purse.balance, purse
+    if event.key:
+        account.keys.admit(event.key, event.second, event.units, hold_total)
     if event.answer is not None:
         account.answers.put(event.operation, event.answer, event.steady)
 
@@ -325,9 +322,8 @@ def _apply_moved(account: Account, event: Moved) -> None:
         if hour > account.hourly.hour:
             account.hourly.turn(hour, account.total_consumed)
         account.total_consumed -= entry.amount
-        day = 0
+        day = entry.at_ms // DAY_MS if event.key else 0
         if event.key:
-            day = entry.at_ms // DAY_MS
             account.keys.spend(event.key, -entry.amount, day)
         account.operations.put(entry.operation, posted(entry.method, entry.parcels, event.key, day), event.steady)
     elif entry.type == EntryType.REFUND:
@@ -384,8 +380,7 @@ def _end_hold(account: Account, operation: bytes) -> None:
     hold = account.holds.pop(operation, None)
     if hold is not None:
         account.purse.held = Credits(account.purse.held - hold.ceiling)
-        if hold.is_work:
-            account.work_holds -= 1
+        account.work_holds -= hold.is_work
         if hold.key:
             account.keys.hold(hold.key, -hold.ceiling)
 
