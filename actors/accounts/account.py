@@ -285,18 +285,17 @@ def apply(account: Account, event: Event) -> None:
 def _apply_admitted(account: Account, event: Admitted) -> None:
     if event.units:
         account.window.take(event.second, event.units)
-        account.keys.take(event.key, event.second, event.units)
+    hold_total = 0
     if event.held:
-        hold_total = 0
         for operation, ceiling in event.held:
             account.holds[operation] = Hold(ceiling, event.expires_at, event.is_work, event.key)
             hold_total += ceiling
-        account.keys.hold(event.key, hold_total)
-        if event.is_work:
-            account.work_holds += len(event.held)
+        account.work_holds += len(event.held) if event.is_work else 0
         purse = account.purse
         purse.held = Credits(purse.held + hold_total)
         assert purse.held <= purse.balance, purse
+    if event.key:
+        account.keys.admit(event.key, event.second, event.units, hold_total)
     if event.answer is not None:
         account.answers.put(event.operation, event.answer, event.steady)
 
@@ -324,7 +323,8 @@ def _apply_moved(account: Account, event: Moved) -> None:
             account.hourly.turn(hour, account.total_consumed)
         account.total_consumed -= entry.amount
         day = entry.at_ms // DAY_MS if event.key else 0
-        account.keys.spend(event.key, -entry.amount, day)
+        if event.key:
+            account.keys.spend(event.key, -entry.amount, day)
         account.operations.put(entry.operation, posted(entry.method, entry.parcels, event.key, day), event.steady)
     elif entry.type == EntryType.REFUND:
         account.total_consumed -= entry.amount
@@ -380,9 +380,9 @@ def _end_hold(account: Account, operation: bytes) -> None:
     hold = account.holds.pop(operation, None)
     if hold is not None:
         account.purse.held = Credits(account.purse.held - hold.ceiling)
-        if hold.is_work:
-            account.work_holds -= 1
-        account.keys.hold(hold.key, -hold.ceiling)
+        account.work_holds -= hold.is_work
+        if hold.key:
+            account.keys.hold(hold.key, -hold.ceiling)
 
 
 _APPLY: dict[type, Callable[[Account, Any], None]] = {

@@ -282,7 +282,7 @@ class AccountShard:
         view = None
         if request.reads_view:
             view = NOTHING if account.view is None else account.view.told(moment.steady)
-        key, price_list = number_of(path), account.price_list
+        key, price_list = number_of(path) if path else 0, account.price_list
         reply = HoldReply(account.pubkey, epoch, refusal, admission.verdicts, told, key, view, price_list)
         if signed is None or refusal is not None:
             return reply

@@ -59,7 +59,7 @@ def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admis
     """
     items = request.items
     operation = request.operation
-    path = presented(account, request.proof, moment)
+    path = presented(account, request.proof, moment) if account.keys.by_number else NO_PATH
     if path is None:
         return Admission(Err.AUTH_FAILED.name, (), None)
     earlier = account.answers.get(operation)
@@ -133,7 +133,7 @@ def _judge_items(
             verdicts.append(_CREDITS)
         else:
             verdicts.append(None)
-            held.append((operation_at(operation, index), ceiling))
+            held.append((operation_at(operation, index) if index else operation, ceiling))
             available -= ceiling
             budget -= ceiling
             hour_left -= ceiling
@@ -146,7 +146,8 @@ def _judge_items(
     if not units and answer is None:
         return Admission(None, judged, None, path, stopped)
     expires_at = moment.steady + account.defaults.hold_seconds
-    event = Admitted(operation, moment.steady, second, units, tuple(held), expires_at, answer, key=number_of(path))
+    key = number_of(path) if path else 0
+    event = Admitted(operation, moment.steady, second, units, tuple(held), expires_at, answer, False, key)
     return Admission(None, judged, event, path, stopped)
 
 
@@ -193,9 +194,11 @@ def figures(account: Account, moment: Moment, path: Path = NO_PATH) -> Figures:
     if account.hourly.credits < UNLIMITED:
         limit = account.hourly.rate(limit, account.total_consumed, second)
     left = account.window.left(second, limit)
+    available: int = account.purse.balance - account.purse.held
     if path:
         limit, left = rate_limit_of(path, limit), min(left, units_left_of(path, second))
-    return Figures(credits_left(account, moment, path), limit, left, reset_at(second))
+        available = credits_left(account, moment, path)
+    return Figures(available, limit, left, reset_at(second))
 
 
 def credits_left(account: Account, moment: Moment, path: Path) -> int:

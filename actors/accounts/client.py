@@ -157,10 +157,11 @@ class ShardedAccounts:
     # --- calls ----------------------------------------------------------------------------------------------------
 
     async def hold(self, request: HoldRequest) -> HoldReply:
-        if self._locations:
+        if self._locations.are_known:
             request = msgspec.structs.replace(request, proof=self._locations.locate(request.proof))
         try:
-            owner = self._owner(self._routes.of_proof(request.proof))
+            index = self._routes.of_proof(request.proof)
+            owner = self._owners.get(index) or self._owner(index)
             reply: HoldReply = await owner.sent(HOLD, request, self._hold_wait_ms)
         except _NO_REPLY as error:
             self._forget(request)
@@ -182,7 +183,7 @@ class ShardedAccounts:
         return reply
 
     async def charge(self, request: ChargeRequest) -> ChargeReply:
-        if self._locations:
+        if self._locations.are_known:
             located = msgspec.structs.replace(request.hold, proof=self._locations.locate(request.hold.proof))
             request = ChargeRequest(located, request.settle)
         settle = request.settle
@@ -246,7 +247,7 @@ class ShardedAccounts:
     async def ask(self, command: Command[Value]) -> OwnerReply[Value]:
         deadline = self._monotonic() + _MOVED_SECONDS
         while True:
-            if self._locations and isinstance(command, ByProof):
+            if self._locations.are_known and isinstance(command, ByProof):
                 command = msgspec.structs.replace(command, proof=self._locations.locate(command.proof))
             owner = self._owner(self._routes.of_command(command))
             is_often = isinstance(command, ReadStanding)  # Of each handshake.
@@ -291,7 +292,8 @@ class ShardedAccounts:
     # --- who has which account ------------------------------------------------------------------------------------
 
     def _of(self, pubkey: bytes) -> OwnerLink:
-        return self._owner(self._routes.of_account(pubkey))
+        index = self._routes.of_account(pubkey)
+        return self._owners.get(index) or self._owner(index)  # Several times for each call.
 
     def _owner(self, index: int) -> OwnerLink:
         owner = self._owners.get(index)

@@ -134,7 +134,8 @@ def decide_settle(account: Account, request: SettleRequest, moment: Moment, aske
     elif not 0 < charged <= hold.ceiling:
         return _REFUSED  # A replica that charges more than its hold has a fault; the customer does not pay for it.
     moves = plan_spend(account.purse, charged)
-    what = operation, request.method, request.outcome, with_key(request.evidence, key)
+    description = with_key(request.evidence, key) if key else request.evidence
+    what = operation, request.method, request.outcome, description
     return Settlement(True, moved(account, moment, EntryType.DEBIT, moves, *what, key=key))
 
 

@@ -16,10 +16,11 @@ LOCATIONS_MAX = 10_000  # About 200 bytes each. Beyond this limit, calls with a 
 
 
 class KeyLocations:
-    """Only existing keys are kept, so made-up keys cannot fill it. Empty, thus false, until a legacy key is used."""
+    """Only keys that exist are kept: made-up keys cannot fill it. Empty until a legacy key is used."""
 
     def __init__(self) -> None:
-        self._routing: dict[bytes, bytes] = {}  # By hash of the key; the oldest is evicted first.
+        self._routing: dict[bytes, bytes] = {}  # By hash of key; oldest first.
+        self.are_known = False  # Whether there is one. An attribute, as each call asks.
 
     def __len__(self) -> int:
         return len(self._routing)
@@ -38,6 +39,7 @@ class KeyLocations:
             return False
         self._routing.pop(proof.key_hash, None)
         self._routing[proof.key_hash] = routing_bytes(pubkey)
+        self.are_known = True
         if len(self._routing) > LOCATIONS_MAX:
             del self._routing[next(iter(self._routing))]
         return True

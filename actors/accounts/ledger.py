@@ -54,12 +54,22 @@ def genesis(pubkey: bytes) -> bytes:
 
 
 def canonical(entry: Entry) -> bytes:
-    """Return the bytes that the chain covers. Unambiguous: only the two texts can contain a comma; one carries its
-    length in characters, and the other comes last."""
-    return (
-        f"{entry.seq},{entry.at_ms},{entry.type:d},{entry.amount},{entry.balance},{entry.outcome:d},"
-        f"{entry.operation.hex()},{entry.parcels},{len(entry.method)}:{entry.method},{entry.description}"
-    ).encode()
+    """Bytes that the chain covers. Unambiguous: only the two texts can contain a comma; one carries its length in
+    characters, and the other comes last."""
+    method = entry.method
+    return b"%d,%d,%d,%d,%d,%d,%b,%b,%d:%b,%b" % (  # Of bytes, as this takes less time than a text that is encoded.
+        entry.seq,
+        entry.at_ms,
+        entry.type,
+        entry.amount,
+        entry.balance,
+        entry.outcome,
+        entry.operation.hex().encode(),
+        entry.parcels.encode(),
+        len(method),
+        method.encode(),
+        entry.description.encode(),
+    )
 
 
 def chain(head: bytes, entry: Entry) -> bytes:

@@ -240,9 +240,12 @@ class Keys:
         for key in self.path(number):
             key.held += credits
 
-    def take(self, number: int, second: int, units: int) -> None:
+    def admit(self, number: int, second: int, units: int, credits: int) -> None:
+        """A request of this key takes units of this second, and credits are held for it."""
         for key in self.path(number):
-            key.window.take(second, units)
+            if units:
+                key.window.take(second, units)
+            key.held += credits
 
     def spend(self, number: int, credits: int, day: int) -> None:
         for key in self.path(number):

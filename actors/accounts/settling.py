@@ -94,9 +94,11 @@ class Settling:
             if type(event) is Moved or getattr(event, "mark", None) is not None:
                 future = self._commits.record(account, event)
         elif ok:
-            # It ended before, perhaps in a group that is still being written.
-            future = self._commits.pending(account.pubkey)
-        return SettleReply(ok, credits_left(account, moment, account.keys.path(request.key))), future
+            future = self._commits.pending(account.pubkey)  # It ended before, perhaps in a group still under way.
+        left: int = account.purse.balance - account.purse.held
+        if request.key:
+            left = credits_left(account, moment, account.keys.path(request.key))
+        return SettleReply(ok, left), future
 
     async def _end_slowly(self, request: SettleRequest, decide: Decide) -> SettleReply:
         """Load the account, ask the store about an operation unknown to memory, and end it. Raises OwnerUnavailable.

@@ -37,7 +37,7 @@ from actors.accounts.hourly_limit import (
     Stage,
 )
 from actors.accounts.ledger import Entry, FactTold
-from actors.accounts.named_keys import KeyProfile, KeySpending
+from actors.accounts.named_keys import UNLIMITED, KeyProfile, KeySpending
 from actors.accounts.outbox import ANOMALY, KEY_ROTATED, LOW_BALANCE
 from actors.accounts.price_list import PriceListSet
 from actors.accounts.undelivered import Listed, Place
@@ -104,6 +104,9 @@ class Write:
         written.
 
         now_ms: the ledger's time, for the entries of facts."""
+        if type(event) is Moved and event.fresh is None and event.returned is None:
+            self._add_moved(account, event)  # Nearly always: a charge makes no fact true.
+            return True
         written = self._add(account, event)
         for kind, body in facts_of(event):
             noted = fact_entry(account, kind, body, now_ms)
@@ -117,22 +120,28 @@ class Write:
         if pubkey not in self.before:
             self.before[pubkey] = entry.seq - 1
 
-    def _add(self, account: Account, event: Event) -> bool:
-        if type(event) is Moved:
-            pubkey = account.pubkey
-            self._add_entry(account, event.entry)
-            for number, _, remaining in event.moves:
-                self.batches[pubkey, number] = remaining
-            if event.fresh is not None:
-                self.new_batches.append((pubkey, event.fresh))
-            if event.mark is not None:
-                self.marks.append((pubkey, event.mark))
-            if event.deposit is not None:
-                self.deposits.append((pubkey, event.deposit))
-            if event.returned is not None:
-                self.returns.append((pubkey, event.returned))
+    def _add_moved(self, account: Account, event: Moved) -> None:
+        pubkey, entry = account.pubkey, event.entry
+        self.entries.append((pubkey, entry, account.head))  # As _add_entry, which would be one step more for each call.
+        if pubkey not in self.before:
+            self.before[pubkey] = entry.seq - 1
+        for number, _, remaining in event.moves:
+            self.batches[pubkey, number] = remaining
+        if event.fresh is not None:
+            self.new_batches.append((pubkey, event.fresh))
+        if event.mark is not None:
+            self.marks.append((pubkey, event.mark))
+        if event.deposit is not None:
+            self.deposits.append((pubkey, event.deposit))
+        if event.returned is not None:
+            self.returns.append((pubkey, event.returned))
+        if event.key:
             for key in account.keys.path(event.key):
                 self.spending[pubkey, key.profile.number] = key.spending
+
+    def _add(self, account: Account, event: Event) -> bool:
+        if type(event) is Moved:
+            self._add_moved(account, event)
             return True
         if type(event) is FactTold:
             self._add_entry(account, event.entry)
@@ -163,11 +172,13 @@ class Write:
         return False
 
     def tell(self, account: Account, entry: Entry) -> None:
-        """Add the webhook events of an entry that was just added: low balance, or high spending in this hour."""
-        if is_low_crossing(entry):
+        """Add the events of an entry that was just added: the balance is low, or the hour's spending is high."""
+        if entry.balance < LOW_BALANCE_CREDITS and is_low_crossing(entry):
             self.add_low_balance(account, entry)
-        hourly, hour = account.hourly, entry.at_ms // HOUR_MS
-        if hourly.told_slowed != hour and hourly.slows(account.total_consumed, entry.at_ms // 1000):
+        hourly = account.hourly
+        if hourly.credits >= UNLIMITED or hourly.told_slowed == entry.at_ms // HOUR_MS:
+            return
+        if hourly.slows(account.total_consumed, entry.at_ms // 1000):
             apply(account, HourSlowed(entry.at_ms))
             self.add_anomaly(account, entry.at_ms, Stage.SLOWED)
 

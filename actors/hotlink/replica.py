@@ -17,6 +17,8 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from actors.clock import Clock, SystemClock
 from actors.hotlink.frames import FAILED, OF_THE_REPLICA, START_OVER, UNKNOWN, FrameConnection, MessageKind, message
 from actors.hotlink.handshake import NONCE_BYTES, OWNER_PROOF_BYTES, PEER_BYTES, Transcript
@@ -52,14 +54,16 @@ class LinkGivenUp(Exception):
     """The owner has given up the replica of this request, and did nothing."""
 
 
-class _Call:
-    __slots__ = ("again", "deadline", "future", "item", "lane", "pauses", "sequence", "waits")
-
-    def __init__(self, lane: "_Lane", sequence: int, item: Any, future: "asyncio.Future[Any]", deadline: float) -> None:
-        self.lane, self.sequence, self.item, self.future, self.deadline = lane, sequence, item, future, deadline
-        # A call is in one of three states: it waits on its lane, is in flight, or pauses before it is sent again.
-        self.waits, self.pauses = True, False
-        self.again = 0
+class _Call(msgspec.Struct, eq=False):  # A struct, as it is made twice for each call of a client.
+    lane: "_Lane"
+    sequence: int
+    item: Any
+    future: "asyncio.Future[Any]"
+    deadline: float
+    # A call is in one of three states: it waits on its lane, is in flight, or pauses before it is sent again.
+    waits: bool = True
+    pauses: bool = False
+    again: int = 0
 
 
 class _Lane:

@@ -117,8 +117,11 @@ def takes(parameters: tuple[Parameter, ...]) -> Rule:
         for index, (word, parameter) in enumerate(zip(words, parameters, strict=True))
     ]
 
+    most = len(named)
+
     def rule(arguments: list[Any], raw: bytes) -> bytes:
-        at_most(arguments, len(named))
+        if len(arguments) > most:
+            at_most(arguments, most)
         if len(arguments) < least:
             at(arguments, len(arguments), words[len(arguments)])
         for index, value in enumerate(arguments):

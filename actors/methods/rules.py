@@ -25,9 +25,9 @@ NAMED_RULES: MappingProxyType[str, NamedRule] = MappingProxyType(
 def check(method: str, arguments: list[Any] | dict[str, Any], raw: bytes) -> bytes | Refusal:
     """The parameter bytes to send, or INVALID_PARAMS with a sentence that names the parameter."""
     try:
-        if isinstance(arguments, dict) and method in NAMED_RULES:
+        if type(arguments) is dict and method in NAMED_RULES:
             return NAMED_RULES[method](arguments, raw)
-        positions = by_position(method, arguments)
+        positions = arguments if type(arguments) is list else by_position(method, arguments)
         rule = RULES.get(method)
         return raw if rule is None else rule(positions, raw)
     except InvalidError as fault:

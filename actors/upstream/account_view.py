@@ -7,9 +7,9 @@ The owner of the account tells floors and bounds with its hold, and hears the sl
 and is heeded as far as it is believed. Zero is nothing known.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from actors.upstream.node_health import Commitment
 
@@ -62,10 +62,16 @@ _VIEW: ContextVar[AccountView | None] = ContextVar("account_view", default=None)
 current_view = _VIEW.get  # None: this task's calls may be answered from any slot.
 
 
-async def under(view: AccountView | None, ask: Callable[..., Awaitable[_R]], *arguments: object) -> _R:
-    """Run `ask` under this view, which holds for all its requests to nodes, also in tasks that it starts."""
+def under(
+    view: AccountView | None, ask: Callable[..., Coroutine[Any, Any, _R]], *arguments: object
+) -> Coroutine[Any, Any, _R]:
+    """Ask with every question to a node under this view, in the tasks that the asked one begins too."""
     if view is None and _VIEW.get() is None:
-        return await ask(*arguments)
+        return ask(*arguments)  # Nearly always; a coroutine in between would cost each call 0.3 µs.
+    return _under(view, ask, *arguments)
+
+
+async def _under(view: AccountView | None, ask: Callable[..., Coroutine[Any, Any, _R]], *arguments: object) -> _R:
     before = _VIEW.set(view)
     try:
         return await ask(*arguments)

@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import logging
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from functools import cache, partial
 from typing import Any
 
@@ -60,21 +60,14 @@ class NodeClient:
         self.in_flight = self.calls = 0  # Calls in flight, and since the start.
         self._idle: asyncio.Event | None = None
 
-    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+    def call(self, method: str, params: bytes, timeout_ms: int) -> Coroutine[Any, Any, NodeAnswer]:
         """Make one call. params: the bytes of a JSON array. Raises nothing: every failure is a kind of answer.
 
         A read is sent a second time when its connection closed before an answer began, as kept connections do when a
         node restarts. A send is never repeated, because the node may have received it; it uses a connection that was
         used within seconds, or a new one. NOT_SENT: no byte of the call was sent.
         """
-        self.calls += 1
-        self.in_flight += 1
-        try:
-            return await self.ask(method, params, timeout_ms)
-        finally:
-            self.in_flight -= 1
-            if self._idle is not None and not self.in_flight:
-                self._idle.set()
+        return self._timed(method, params, timeout_ms, None, 1)
 
     async def until_idle(self) -> None:
         """Wait until no call is in flight."""
@@ -82,12 +75,22 @@ class NodeClient:
             self._idle = asyncio.Event()
             await self._idle.wait()
 
-    async def ask(self, method: str, params: bytes, timeout_ms: int, bytes_max: int | None = None) -> NodeAnswer:
-        """As `call`, for a request of this service itself, such as a probe: it is not counted.
+    def ask(
+        self, method: str, params: bytes, timeout_ms: int, bytes_max: int | None = None
+    ) -> Coroutine[Any, Any, NodeAnswer]:
+        """Do as `call`, for a question of this service itself, such as a probe: it is not counted.
 
         bytes_max: of the answer, where its form is known: reading a hostile node's megabytes would block the event
         loop.
         """
+        return self._timed(method, params, timeout_ms, bytes_max, 0)
+
+    async def _timed(
+        self, method: str, params: bytes, timeout_ms: int, bytes_max: int | None, counted: int
+    ) -> NodeAnswer:
+        """Ask within the time. counted: 1 for a call, 0 for a question of this service."""
+        self.calls += counted
+        self.in_flight += counted
         give_up_at = asyncio.get_running_loop().time() + timeout_ms / 1000
         try:
             async with asyncio.timeout_at(give_up_at):
@@ -96,6 +99,10 @@ class NodeClient:
                     answer = await self._ask(method, params, bytes_max)
         except TimeoutError:
             return replies.TIMED_OUT
+        finally:
+            self.in_flight -= counted
+            if self._idle is not None and not self.in_flight:
+                self._idle.set()
         return replies.UNREACHABLE if answer is None else answer
 
     async def network(self, timeout_ms: int) -> str | None:

@@ -23,6 +23,8 @@ ask again. Otherwise one caller could make the reads of others fail.
 """
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 from actors.upstream import read_cache, replies
 from actors.upstream.node_health import Commitment
@@ -93,25 +95,24 @@ class CoalescedReads:
         """Send requests to this node or pool; running ones stay where they are."""
         self._node = node
 
-    async def call(self, method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+    def call(self, method: str, params: bytes, timeout_ms: int) -> Coroutine[Any, Any, NodeAnswer]:
         """Make a call as NodeClient.call; the answer of a read also says hit, miss or coalesced."""
         read = read_cache.read_of(method, params)
         if read is None:
-            return await self._node.call(method, params, timeout_ms)
-        now = self._loop.time()
-        give_up_at = now + timeout_ms / 1000
+            return self._node.call(method, params, timeout_ms)
+        give_up_at = self._loop.time() + timeout_ms / 1000
         if read.kept is not Kept.IN_FLIGHT and self._cache.bytes_max:
-            kept = self._cache.permanent(read)
-            if kept is not None:
-                return kept
-            entry = self._cache.pinned(read, now)
-            if entry is not None and await self._still_holds(read, entry, give_up_at):
-                return entry.answer
-        if read.key in self._shared_reads:
-            return await self._shared(read, method, params, give_up_at)
-        # The usual case, for every call: no other caller makes the same read.
-        shared = self._shared_reads[read.key] = _SharedRead()
-        return await self._lead(shared, read, method, params, give_up_at)
+            return self._from_cache(read, method, params, give_up_at)
+        return self._shared(read, method, params, give_up_at)
+
+    async def _from_cache(self, read: Read, method: str, params: bytes, give_up_at: float) -> NodeAnswer:
+        kept = self._cache.permanent(read)
+        if kept is not None:
+            return kept
+        entry = self._cache.pinned(read, self._loop.time())
+        if entry is not None and await self._still_holds(read, entry, give_up_at):
+            return entry.answer
+        return await self._shared(read, method, params, give_up_at)
 
     async def _still_holds(self, read: Read, entry: CachedAnswer, give_up_at: float) -> bool:
         """Ask a node whether the slot is still the newest. Returns False when no node answers."""

@@ -88,7 +88,7 @@ def test_no_path_has_no_limits() -> None:
 
 def test_the_rate_of_a_key_is_counted_by_itself_and_for_those_above() -> None:
     made = keys(KeyLimits(requests_per_second=5), KeyLimits(requests_per_second=9))
-    made.take(2, NOW, 3)
+    made.admit(2, NOW, 3, 0)
     assert (units_left_of(made.path(2), NOW), rate_limit_of(made.path(2), 100)) == (2, 5)
     assert units_left_of(made.path(2), NOW + 1) == 5
 

@@ -33,7 +33,7 @@ from actors.clock import Clock
 from actors.gateway.calls import outcomes
 from actors.gateway.calls.admission import AdmittedCall
 from actors.gateway.calls.cancelled_requests import CancelledRequests
-from actors.gateway.calls.evidence import evidence_of, hash_for
+from actors.gateway.calls.evidence import evidence_at_once, evidence_of, hash_for
 from actors.gateway.calls.known_accounts import KnownAccount, KnownAccounts
 from actors.gateway.calls.outcomes import Replies, Reply, whole
 from actors.gateway.calls.requests import Client
@@ -97,7 +97,9 @@ class AskedAhead:
         ending = outcomes.judge(plan.method, plan.ceiling, answer, plan.cached_ceiling)
         hold = HoldRequest(operation, proof, plan.items, price_list=plan.price_list)
         try:
-            evidence = await evidence_of(admitted, operation, answer, ending.charged)
+            evidence = evidence_at_once(admitted, operation, answer, ending.charged)
+            if evidence is None:
+                evidence = await evidence_of(admitted, operation, answer, ending.charged)
         except asyncio.CancelledError:
             settle = outcomes.settle_of(plan, operation, known, ending, asked_at)
             self._cancelled.charge(ChargeRequest(hold, settle), client)

@@ -14,7 +14,7 @@ from actors.clock import Clock
 from actors.gateway.calls import outcomes
 from actors.gateway.calls.admission import AdmittedCall, prices_of_outcome
 from actors.gateway.calls.cancelled_requests import CancelledRequests
-from actors.gateway.calls.evidence import evidence_of, hash_for
+from actors.gateway.calls.evidence import evidence_at_once, evidence_of, hash_for
 from actors.gateway.calls.free_work import Reads
 from actors.gateway.calls.outcomes import Reply, release_of
 from actors.gateway.calls.requests import Client
@@ -57,6 +57,9 @@ class CarryingOut:
                 answer = await self._send(admitted, release_of(admitted, operation, held, held_at))
             elif plan.method in self._callers:
                 answer = await self.ask(admitted, release_of(admitted, operation, held, held_at))
+            elif plan.asks_node:
+                hash_for(admitted, held.pubkey)
+                answer = await under(view, self._node.call, plan.method, admitted.params, plan.timeout_ms)
             else:
                 hash_for(admitted, held.pubkey)
                 answer = await under(view, self._reads.call, plan, admitted.params, held.pubkey)
@@ -71,7 +74,9 @@ class CarryingOut:
             self._cancelled.call(release_of(admitted, operation, held, held_at))
             raise
         try:
-            evidence = await evidence_of(admitted, operation, answer, ending.charged)
+            evidence = evidence_at_once(admitted, operation, answer, ending.charged)
+            if evidence is None:
+                evidence = await evidence_of(admitted, operation, answer, ending.charged)
         except asyncio.CancelledError:
             self._cancelled.post(outcomes.settle_of(plan, operation, held, ending, held_at), client)
             raise
@@ -93,8 +98,8 @@ class CarryingOut:
         )
 
     def ended(self, reply: Reply, settle: SettleRequest, settled: SettleReply | None, began: float) -> Reply:
-        """Count a call, and void it when its answer does not leave."""
-        if outcomes.must_be_voided(settle, settled):
+        """Count a call, and void it where its answer does not leave."""
+        if (settled is None or not settled.ok) and outcomes.must_be_voided(settle, settled):
             self._accounts.void(settle)
         charged, outcome = (0, _RELEASED) if reply.charge is None else (settle.charged, settle.outcome)
         self._metrics.call_ended(settle.method, outcome, charged, self._clock.monotonic() - began)

@@ -21,12 +21,23 @@ _JOINED_BYTES = 16 << 10
 _DIGEST_BYTES, _DIGEST_CHARACTERS = 16, 22  # As base64 without padding.
 
 
-async def evidence_of(admitted: AdmittedCall, operation: bytes, answer: NodeAnswer, charged: int) -> str:
-    """Return the evidence; empty if nothing is charged."""
+def evidence_at_once(admitted: AdmittedCall, operation: bytes, answer: NodeAnswer, charged: int) -> str | None:
+    """Return the evidence of a call; empty where nothing is charged. None: `evidence_of` has to hash a large answer.
+
+    On the path of every call, which pays for each coroutine.
+    """
     if not charged:
         return ""
     if answer.size < HASHED_AT_ONCE_BYTES or _was_hashed(admitted, answer):
         return of_call(admitted, operation, answer, current())
+    return None
+
+
+async def evidence_of(admitted: AdmittedCall, operation: bytes, answer: NodeAnswer, charged: int) -> str:
+    """Return the evidence of a call; a large answer is hashed in a thread."""
+    found = evidence_at_once(admitted, operation, answer, charged)
+    if found is not None:
+        return found
     return await asyncio.to_thread(of_call, admitted, operation, answer, current())
 
 
@@ -50,7 +61,7 @@ def of_call(admitted: AdmittedCall, operation: bytes, answer: NodeAnswer, reques
     params = admitted.sent or admitted.params
     if answer.hashed is not None and _was_hashed(admitted, answer):
         digest = answer.hashed.digest
-    elif answer.size < _JOINED_BYTES:  # One hash call costs less than four.
+    elif not answer.further and len(answer.first) < _JOINED_BYTES:  # One call of the hash costs less than four.
         digest = sha256(b"%b\n%b" % (params, answer.reply(admitted.id))).digest()
     else:
         hashing = sha256(params + b"\n")

@@ -88,7 +88,11 @@ def add_cost(
     """Add the credits of an answer that is paid: those of its charges, and those that others have posted for it. And
     the operations of its charges, which name their entries in the account's ledger for ever. operations: of all of
     them, where others have posted some."""
-    cost = posted + (charges[0].charged if len(charges) == 1 else sum(charge.charged for charge in charges))
+    if len(charges) == 1 and not posted and not operations:  # Nearly always.
+        (charge,) = charges
+        headers += (_of_cost(charge.charged), (b"x-receipt", charge.operation.hex().encode()))
+        return
+    cost = posted + sum(charge.charged for charge in charges)
     headers.append(_of_cost(cost))
     if charges or operations:
         told = operations or [charge.operation for charge in charges]

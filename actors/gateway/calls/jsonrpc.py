@@ -103,12 +103,13 @@ _BAD_PARAMS = _invalid('"params" must be an array, or an object')
 def parse(body: bytes) -> Call | BadCall | list[Call | BadCall]:
     """A single call, or a batch in order. A body that is refused whole (no JSON, no calls, empty, too long) is one
     BadCall."""
-    if is_intricate(body):
+    if len(body) > _PLAIN_BYTES and is_intricate(body):
         return BadCall(NO_ID, INTRICATE, cost_of(body_bytes=len(body)))
     try:
         value = orjson.loads(body)
         if type(value) is dict:
-            return _costed(_read(body, value), body)
+            parsed = _read(body, value)
+            return parsed if type(parsed) is Call else _costed(parsed, body)
         if type(value) is list and 1 <= len(value) <= BATCH_CALLS_MAX:
             raws = _LIST_DECODER.decode(body)
             return [_costed(_read(bytes(raw), item), raw) for raw, item in zip(raws, value, strict=True)]

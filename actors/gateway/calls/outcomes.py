@@ -234,10 +234,18 @@ def settle_of(
     evidence: str = "",
     view: AccountView | None = None,
 ) -> SettleRequest:
-    """Make the end of a call's hold by its judgement. view: of the account, for a monotonic read."""
+    """The end of a call's hold by the judgement of its answer. view: of the account, where the read is monotonic."""
+    charged = ending.charged
     return SettleRequest(
-        *(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, ending.charged, ending.outcome, held_at),
-        evidence if ending.charged else "",
+        operation,
+        held.pubkey,
+        held.epoch,
+        plan.method,
+        plan.ceiling,
+        charged,
+        ending.outcome,
+        held_at,
+        evidence if charged else "",
         held.key,
         None if view is None else view.shown(),
     )

@@ -102,7 +102,17 @@ class Pipeline:
             return await self.refuse(proof, end, client)
         if end.plan.quoted and end.answer is None:
             return await self.batch(proof, [end], client)
-        done = await self.limited(proof, client, 1, lambda: self._single(proof, end, client))
+        if not self._limits.knows(proof):
+            done = await self.limited(proof, client, 1, lambda: self._single(proof, end, client))
+        elif self._take_place():  # The path of nearly every call: each coroutine in between would cost it 0.5 µs.
+            try:
+                done = await self._single(proof, end, client)
+            except OwnerUnavailable:
+                done = Replies((), _OWNER_GONE, None)
+            finally:
+                self._in_flight -= 1
+        else:
+            done = Replies((), _SHED, None)
         return self.notes.noted(done, (end,), began)
 
     async def refuse(self, proof: Proof, call: BadCall, client: Client | None, cost: int = 0) -> Replies:
@@ -127,7 +137,7 @@ class Pipeline:
         if self._told.names:
             admitted = self.prices.expected(proof, admitted)
         operation, plan = self._take_operations(1, admitted.plan.deferred), admitted.plan
-        prices = price_list_of((admitted,))
+        prices = plan.price_list if admitted.cost_max is None else price_list_of((admitted,))
         known = self._ahead.known(proof, admitted) if prices == plan.price_list else None
         if known is not None:
             done = await self._ahead.run(proof, admitted, operation, known, client)
@@ -135,9 +145,12 @@ class Pipeline:
                 return await self._priced_anew(proof, done.call, done.held, client, holds)
             return self.counted(proof, client, done, (admitted,))
         held_at = self._clock.now()
-        held = await self._hold(
-            HoldRequest(operation, proof, plan.items, reads_view=admitted.monotonic, price_list=prices)
-        )
+        request = HoldRequest(operation, proof, plan.items, reads_view=admitted.monotonic, price_list=prices)
+        try:
+            held = await self._accounts.hold(request)
+        except asyncio.CancelledError:
+            self._cancelled.hold(request)
+            raise
         if held.refusal is not None:
             if held.refusal == OTHER_PRICES:
                 return await self._priced_anew(proof, admitted, held, client, holds)
@@ -188,17 +201,24 @@ class Pipeline:
         return await self._limited(count, work)
 
     async def _limited(self, count: int, work: Callable[[], Awaitable[Replies]]) -> Replies:
-        if self._in_flight + count > self._in_flight_max:
+        if not self._take_place(count):
             return Replies((), _SHED, None)
-        self._in_flight += count
-        if self._in_flight > 1:
-            self._ahead.not_alone()
         try:
             return await work()
         except OwnerUnavailable:
             return Replies((), _OWNER_GONE, None)
         finally:
             self._in_flight -= count
+
+    def _take_place(self, count: int = 1) -> bool:
+        """Whether so many calls more may be in flight; whoever is told so subtracts them at their end."""
+        in_flight = self._in_flight + count
+        if in_flight > self._in_flight_max:
+            return False
+        self._in_flight = in_flight
+        if in_flight > 1:
+            self._ahead.not_alone()
+        return True
 
     def take_operation(self) -> bytes:
         """Return an operation of this process, for a request that holds nothing."""

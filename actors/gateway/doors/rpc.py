@@ -78,7 +78,7 @@ class RpcDoor:
             if isinstance(caller, Refusal):
                 return self._errors.reply(caller, request, jsonrpc.id_of(request.body, _STRANGERS_BODY_MAX))
             size = len(request.body)
-            if size <= (LARGE_BYTES if self._authenticator.knows(caller.proof) else _UNPROVEN_BODY_MAX):
+            if size <= _UNPROVEN_BODY_MAX or (size <= LARGE_BYTES and self._authenticator.knows(caller.proof)):
                 calls = jsonrpc.parse(request.body)
             else:
                 proof = await self._pipeline.confirm(caller.proof, client)
