@@ -19,11 +19,19 @@ import msgspec
 from actors.config import UpstreamConfig
 from actors.units import parse_pubkey
 from actors.upstream import replies
-from actors.upstream.connections import Connections, NodeAddress, SingleConnections, UnsupportedAiohttp, node_address
+from actors.upstream.connections import (
+    BodyReader,
+    Connections,
+    NodeAddress,
+    SingleConnections,
+    UnsupportedAiohttp,
+    node_address,
+)
 from actors.upstream.large_bodies import HASHED_FOR, LargeBody
 from actors.upstream.memory_budget import LARGE_BYTES, MemoryBudget
 from actors.upstream.method_lanes import may_repeat
 from actors.upstream.replies import AnswerKind, Lease, NodeAnswer
+from actors.upstream.socket_bodies import SocketBody
 from actors.upstream.whole_bodies import joined
 
 logger = logging.getLogger(__name__)
@@ -137,7 +145,7 @@ class NodeClient:
         status: int,
         headers: Any,
         is_chunked: bool,
-        payload: aiohttp.StreamReader,
+        payload: BodyReader,
         bytes_max: int | None = None,
     ) -> NodeAnswer:
         """Read an answer as ReadAnswer. A result needs status 200; a JSON-RPC error may come with 4xx and 5xx too."""
@@ -154,7 +162,7 @@ class NodeClient:
         return msgspec.structs.replace(answer, turned_away=True) if status >= 500 else answer
 
     async def _read(
-        self, request_id: bytes, headers: Any, is_chunked: bool, payload: aiohttp.StreamReader, bytes_max: int
+        self, request_id: bytes, headers: Any, is_chunked: bool, payload: BodyReader, bytes_max: int
     ) -> NodeAnswer:
         if headers.get("Content-Encoding") not in _UNCOMPRESSED:
             return replies.GARBAGE  # Compression was not asked for, and a small answer may unpack to a huge one.
@@ -164,13 +172,11 @@ class NodeClient:
         size = None if length is None else int(length)  # aiohttp's parser lets only digits pass.
         if size is not None and size > bytes_max:
             return replies.OVERSIZED
-        if size is not None and size <= replies.VALIDATED_BYTES_MAX:
+        if size is not None and size <= replies.VALIDATED_BYTES_MAX and not isinstance(payload, SocketBody):
             return replies.judge(await payload.read(), self._name, request_id=request_id)
         return await self._read_large(request_id, payload, size, bytes_max)
 
-    async def _read_large(
-        self, request_id: bytes, payload: aiohttp.StreamReader, size: int | None, bytes_max: int
-    ) -> NodeAnswer:
+    async def _read_large(self, request_id: bytes, payload: BodyReader, size: int | None, bytes_max: int) -> NodeAnswer:
         """Read a large body, or a chunked one, whose length is unknown: it claims twice as much memory each time.
 
         aiohttp reads no more than its buffer while this waits, so the node waits too.
@@ -180,13 +186,16 @@ class NodeClient:
         try:
             if size is not None and size > LARGE_BYTES:
                 claimed = await self._budget.claim(size, account)
-            async for part in _pieces(payload, size is not None):
-                body.add(part)
-                if body.size > bytes_max:
-                    return replies.OVERSIZED
-                if size is None and body.size > max(claimed, LARGE_BYTES):
-                    more = min(max(claimed, 8 * LARGE_BYTES), bytes_max - claimed)
-                    claimed += await self._budget.claim(more, account)
+            if isinstance(payload, SocketBody):
+                await payload.into(body.add)  # It is no longer than its length says, which is claimed.
+            else:
+                async for part in _pieces(payload, size is not None):
+                    body.add(part)
+                    if body.size > bytes_max:
+                        return replies.OVERSIZED
+                    if size is None and body.size > max(claimed, LARGE_BYTES):
+                        more = min(max(claimed, 8 * LARGE_BYTES), bytes_max - claimed)
+                        claimed += await self._budget.claim(more, account)
             lease = Lease(partial(self._budget.give_back, claimed, account)) if claimed else None
             claimed = 0
         finally:
