@@ -26,9 +26,11 @@ from bench.blocks import Caller
 from bench.children import Child
 from bench.figures import percentile
 from bench.load import Client, Tally, request_bytes
-from bench.mix_questions import Question
+from bench.mix_questions import OTHER_CONTENT, Question
 
-_END_SECONDS_MAX = 90.0  # After the last call of a step.
+_END_SECONDS_MAX = 90.0  # Beyond the last call of a step.
+# A server says so of a connection on which no call came in time, and closes it: a step of a rate may leave some unused.
+_REQUEST_TIMEOUT = 408
 _TIMER_SECONDS = 0.0005  # uvloop's timers are of whole milliseconds, rounded.
 
 
@@ -105,17 +107,22 @@ class Asking(Tally):
         self.questions, self.began, self.rate = questions, 0.0, step.rate
         self.good, self.faults, self.bytes = Counter[str](), Counter[str](), 0
         self.in_flight, self._taken = 0, 0
+        self.given_back: list[
+            tuple[float, Question]
+        ] = []  # Calls that are due, of connections that closed before them.
         self.ended = asyncio.get_running_loop().create_future()
 
-    def due(self) -> float | None:
-        """Take the next call; return when it is due. None: there is none in this step."""
+    def take_call(self) -> tuple[float, Question] | None:
+        """The next call, and the time at which it is due; None: there is none in this step."""
+        if self.given_back:
+            return self.given_back.pop()
         due = time.perf_counter() if self.rate is None else self.began + self._taken / self.rate
         if due >= self.deadline:
             self.check_end()
             return None
         self._taken += 1
         self.in_flight += 1
-        return due
+        return due, next(self.questions)
 
     def over(self, question: Question, fault: str | None, is_hit: bool, size: int, due: float) -> None:
         self.in_flight -= 1
@@ -146,6 +153,7 @@ class MixClient(Client):
         super().__init__(asking, head)
         self._asking = asking
         self._question: Question | None = None
+        self._waiting: asyncio.TimerHandle | None = None  # For the time at which its call is due.
         self._raw_id, self._is_hit = b"", False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -159,19 +167,18 @@ class MixClient(Client):
         super().connection_made(self._transport)
 
     def _send(self) -> None:
-        due = self._asking.due()
-        if due is None:
+        call = self._asking.take_call()
+        if call is None:
             return
-        self._sent_at = due
-        self._question = next(self._asking.questions)
-        wait = due - time.perf_counter()
-        if wait > 0:
-            asyncio.get_running_loop().call_later(wait + _TIMER_SECONDS, self._send_now)  # Never before it is due.
+        self._sent_at, self._question = call
+        wait = call[0] - time.perf_counter()
+        if wait > 0:  # Never before it is due.
+            self._waiting = asyncio.get_running_loop().call_later(wait + _TIMER_SECONDS, self._send_now)
         else:
             self._send_now()
 
     def _send_now(self) -> None:
-        question = self._question
+        question, self._waiting = self._question, None
         assert question is not None
         self._raw_id = b"%d" % next(self._numbers)
         body = b'{"jsonrpc":"2.0","id":%b,"method":"%b","params":%b}' % (
@@ -188,17 +195,26 @@ class MixClient(Client):
             self._is_hit = True
 
     def on_message_complete(self) -> None:
-        question, due, body = self._question, self._sent_at, b"".join(self._parts)
-        assert question is not None and due is not None
-        status, self._parts, self._question, self._sent_at = self._parser.get_status_code(), [], None, None
+        status, body, self._parts = self._parser.get_status_code(), b"".join(self._parts), []
+        question, due = self._question, self._sent_at
+        if question is None or due is None or self._waiting is not None:  # Nothing was asked.
+            if status != _REQUEST_TIMEOUT:
+                self._asking.faults[f"no call: {OTHER_CONTENT}"] += 1
+            self._transport.close()
+            return
+        self._question = self._sent_at = None
         fault = question.fault(body, self._raw_id) if status == 200 else f"status {status}"
         self._asking.over(question, fault, self._is_hit, len(body), due)
         self._send()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._question is not None and self._sent_at is not None:
-            self._asking.over(self._question, "the connection broke", False, 0, self._sent_at)
-            self._asking.check_end()
+            if self._waiting is not None:
+                self._waiting.cancel()
+                self._asking.given_back.append((self._sent_at, self._question))
+            else:
+                self._asking.over(self._question, "the connection broke", False, 0, self._sent_at)
+                self._asking.check_end()
         self._sent_at = None
         super().connection_lost(error)
 

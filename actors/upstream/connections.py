@@ -10,7 +10,7 @@ a malformed body, and a node that keeps sending "100 Continue".
 
 import base64
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
@@ -18,8 +18,12 @@ from yarl import URL
 
 from actors.upstream import replies
 from actors.upstream.replies import NodeAnswer
+from actors.upstream.socket_bodies import SocketBody
 
 CONNECTING = aiohttp.ClientTimeout(total=None, sock_connect=2.0)  # A dead node is noticed before the method's timeout.
+
+
+BodyReader: TypeAlias = aiohttp.StreamReader | SocketBody  # Where the body of an answer is read from.
 
 
 class UnsupportedAiohttp(Exception):
@@ -63,7 +67,7 @@ class ReadAnswer(Protocol):
     """Reads the body that follows a response's head, and returns the answer."""
 
     async def __call__(
-        self, request_id: bytes, status: int, headers: Any, is_chunked: bool, payload: aiohttp.StreamReader
+        self, request_id: bytes, status: int, headers: Any, is_chunked: bool, payload: BodyReader
     ) -> NodeAnswer: ...
 
 

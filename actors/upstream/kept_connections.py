@@ -21,8 +21,9 @@ from aiohttp.http import HttpProcessingError
 from yarl import URL
 
 from actors.upstream import replies
-from actors.upstream.connections import CONNECTING, NodeAddress, ReadAnswer, UnsupportedAiohttp
-from actors.upstream.replies import NodeAnswer
+from actors.upstream.connections import CONNECTING, BodyReader, NodeAddress, ReadAnswer, UnsupportedAiohttp
+from actors.upstream.replies import VALIDATED_BYTES_MAX, NodeAnswer
+from actors.upstream.socket_bodies import SocketBody
 
 # Servers close connections that were idle for 5 s or more, and a send on a closing connection would be lost.
 _KEPT_SECONDS = 3.0
@@ -82,12 +83,26 @@ class KeptConnections:
             return None
         if transport.get_write_buffer_size():
             return replies.UNREACHABLE  # The node, or a proxy before it, answered before it had read the request.
+        reader = _reader_of(protocol, transport, message, payload)
         try:
-            return await read(request_id, message.code, message.headers, message.chunked, payload)
+            return await read(request_id, message.code, message.headers, message.chunked, reader)
         except HttpProcessingError:
             return replies.GARBAGE
         except (aiohttp.ClientError, OSError):
             return replies.UNREACHABLE  # The connection ended in the middle of the answer.
+        finally:
+            protocol.socket_body = None
+
+
+def _reader_of(
+    protocol: "StrictConnection", transport: asyncio.Transport, message: Any, payload: aiohttp.StreamReader
+) -> BodyReader:
+    """How the body of this answer is read: one that is large, of known length, and not encrypted past the parser."""
+    length = None if message.chunked else message.headers.get("Content-Length")
+    if length is None or int(length) <= VALIDATED_BYTES_MAX or transport.get_extra_info("sslcontext"):
+        return payload
+    protocol.socket_body = SocketBody(transport, payload, int(length))
+    return protocol.socket_body
 
 
 async def _after_interim_answers(protocol: ResponseHandler, code: int) -> Any:
@@ -109,6 +124,8 @@ class StrictConnection(ResponseHandler):
     malformed, or the pool closes, aiohttp leaves the reader of the body waiting until the timeout.
     """
 
+    socket_body: SocketBody | None = None  # Of the answer under way, where it is read past this object.
+
     def set_exception(self, exc: BaseException, *cause: Any) -> None:
         self._end_payload(exc)
         super().set_exception(exc, *cause)
@@ -118,6 +135,8 @@ class StrictConnection(ResponseHandler):
         super().close()
 
     def _end_payload(self, error: BaseException) -> None:
+        if self.socket_body is not None:
+            self.socket_body.fail(error)
         payload = self._payload
         if payload is not None and not payload.is_eof() and payload.exception() is None:
             payload.set_exception(error)

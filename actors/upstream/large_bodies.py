@@ -4,15 +4,15 @@ Implements: large answers (10 MB blocks pass through unparsed); decisions, "Sign
 Pure, beside a variable that says for which caller a task asks. client.py reads the parts, replies.py judges them.
 
 The parts of a large body are never joined: of 10 MB that took a thread 5 to 9 ms, after the last byte. They are hashed
-while the next ones are on their way, 0.2 ms each, so the hash is there when the body is. It covers the parameters and
+while the next ones are on their way (side_hash.py), so the hash is there when the body is. It covers the parameters and
 the id of the client that asked; of the callers who share the answer, the others have it hashed by calls/evidence.py.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from hashlib import sha256
-from typing import Any
+from typing import Protocol
 
 import msgspec
 
@@ -25,6 +25,12 @@ _START = re.compile(
 )
 _END_WITH_ID = re.compile(rb""",\s*"id"\s*:\s*(?P<id>[0-9]+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z""")
 _END = re.compile(rb"\}\s*\Z")
+
+
+class PartsHash(Protocol):
+    def update(self, data: bytes | memoryview, /) -> None: ...
+
+    def digest(self) -> bytes: ...
 
 
 class HashedAnswer(msgspec.Struct, frozen=True):
@@ -59,15 +65,17 @@ def place_by_the_ends(parts: Sequence[bytes], request_id: bytes) -> tuple[int, i
 
 
 class LargeBody:
-    """One body on its way. asked: as HASHED_FOR; None: it is not hashed."""
+    """One body on its way. asked: as HASHED_FOR; None: it is not hashed. hashing: begins a hash with these bytes."""
 
-    def __init__(self, asked: tuple[bytes, bytes, bytes] | None) -> None:
+    def __init__(
+        self, asked: tuple[bytes, bytes, bytes] | None, hashing: Callable[[bytes], PartsHash] = sha256
+    ) -> None:
         self.size = 0
         self._parts: list[bytes] = []
         self._small: list[bytes] = []  # The last bytes, too few for a part.
         self._small_bytes = 0
         self._asked = asked
-        self._hash: Any = None if asked is None else sha256(asked[0] + b"\n")
+        self.hash = None if asked is None else hashing(asked[0] + b"\n")
         self._hashed_parts = 0
         self._place: tuple[int, int] | None = None  # Place of an id in the first part.
 
@@ -92,9 +100,9 @@ class LargeBody:
         return self._parts
 
     def hashed(self, place: tuple[int, int]) -> HashedAnswer | None:
-        """Return the hash of the answer, once its parts are judged. place: of its id. None: nobody asked for it, or the
-        id is in another place."""
-        if self._asked is None:
+        """The hash of the answer, once its parts are judged. place: of its id. None: nobody asked for it, or the id
+        does not stand where it was looked for."""
+        if self._asked is None or self.hash is None:
             return None
         last = self._parts[-1]
         before = sum(map(len, self._parts[:-1]))
@@ -103,19 +111,19 @@ class LargeBody:
         elif self._place is not None:
             if place != self._place:
                 return None
-            self._hash.update(last)
+            self.hash.update(last)
         elif place[0] < before:
             return None
         else:
             self._update(last, place[0] - before, place[1] - before)
-        return HashedAnswer(*self._asked[:2], self._hash.digest())
+        return HashedAnswer(*self._asked[:2], self.hash.digest())
 
     def _end_part(self) -> None:
         self._parts.append(self._small[0] if len(self._small) == 1 else b"".join(self._small))
         self._small, self._small_bytes = [], 0
 
     def _hash_parts(self, count: int) -> None:
-        if self._asked is None:
+        if self.hash is None:
             return
         for part in self._parts[self._hashed_parts : count]:
             start = _START.match(part, 0, ENDS_BYTES) if self._hashed_parts == 0 else None
@@ -123,11 +131,11 @@ class LargeBody:
                 self._place = start.span("id")
                 self._update(part, *self._place)
             else:
-                self._hash.update(part)
+                self.hash.update(part)
             self._hashed_parts += 1
 
     def _update(self, part: bytes, id_start: int, id_end: int) -> None:
-        assert self._asked is not None
+        assert self._asked is not None and self.hash is not None
         view = memoryview(part)
         for piece in (view[:id_start], self._asked[1], view[id_end:]):
-            self._hash.update(piece)
+            self.hash.update(piece)

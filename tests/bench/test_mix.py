@@ -121,6 +121,38 @@ async def test_a_rate_counts_from_the_time_at_which_a_call_was_due() -> None:
         leave(open_ones)
 
 
+async def test_a_server_that_closes_unused_connections_costs_no_call() -> None:
+    """HAProxy says 408 where no call came in time, and closes; any other answer to no call is somebody else's."""
+
+    class Impatient(mix_node.Connection):
+        said = b"408 Request Timeout"
+        uses = 0
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            asyncio.get_running_loop().call_later(0.02, self._give_up)
+
+        def on_message_complete(self) -> None:
+            self.uses += 1
+            super().on_message_complete()
+
+        def _give_up(self) -> None:
+            if not self.uses and not self._transport.is_closing():
+                self._transport.write(b"HTTP/1.1 %b\r\nContent-Length: 0\r\n\r\n" % self.said)
+                self._transport.close()
+
+    class Wrong(Impatient):
+        said = b"200 OK"
+
+    for kind, faults in ((Impatient, set()), (Wrong, {"no call: another content"})):
+        async with listening(kind) as url:
+            open_ones: list[MixClient] = []
+            # The second call is due when its connection has closed.
+            seen = await run(Step(url, "", 3, 0.1, rate=20), in_turn(small()), open_ones)
+            assert seen.calls == 2 and set(seen.faults) == faults
+            leave(open_ones)
+
+
 @pytest.mark.parametrize("method", list(SHARES))
 def test_each_method_has_questions_that_differ(method: str) -> None:
     """Else one answer would be good for all; only a blockhash is asked for without saying of what."""
