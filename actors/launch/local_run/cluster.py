@@ -33,6 +33,18 @@ _SHUTDOWN_SECONDS = 10.0  # A second for each daemon, and another for each that 
 _TIMED_OUT = "timed out during startup"  # Ray's words.
 RAY_LOGS = "/tmp/ray/session_latest/logs"  # noqa: S108 - where Ray puts them.
 _HEAD = ("gcs_server", "raylet")
+# What Ray's head and raylet look at ten times a second by default, or four times: changes of a node's resources, which
+# only a cluster has; objects on other nodes; the space of a disk on which nothing is put; memory, and idle workers.
+_RARE_LOOKS = {
+    "RAY_raylet_report_resources_period_milliseconds": "1000",
+    "RAY_raylet_check_gc_period_milliseconds": "10000",
+    "RAY_object_manager_timer_freq_ms": "5000",
+    "RAY_local_fs_monitor_interval_ms": "10000",
+    "RAY_memory_monitor_refresh_ms": "1000",
+    "RAY_kill_idle_workers_interval_ms": "1000",
+    "RAY_gcs_pull_resource_loads_period_milliseconds": "10000",
+    "RAY_debug_dump_period_milliseconds": "60000",
+}
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -131,6 +143,7 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         "RAY_event_stats": "0",
         "RAY_enable_metrics_collection": "0",
         "RAY_task_events_report_interval_ms": "0",
+        **_RARE_LOOKS,
         "GRPC_EXPERIMENTS": GRPC_EXPERIMENTS,
         "RAY_worker_niceness": "0",  # Ray's default is nice 15: every call would wait for all other programs.
         "RAY_USAGE_STATS_ENABLED": "0",
