@@ -17,7 +17,7 @@ import psutil
 from actors.config import ServeConfig, environment_name
 from actors.launch.front import installation as front
 from actors.launch.local_run.deadlines import GivenUp, within
-from actors.launch.local_run.ray_helpers import set_up_workers, without_helpers
+from actors.launch.local_run.ray_helpers import RARE_LOOKS, set_up_workers, without_helpers
 from actors.small_actors import SHARED_ACTOR_NAME
 
 APPLICATION = "ledger-gateway"
@@ -33,18 +33,6 @@ _SHUTDOWN_SECONDS = 10.0  # A second for each daemon, and another for each that 
 _TIMED_OUT = "timed out during startup"  # Ray's words.
 RAY_LOGS = "/tmp/ray/session_latest/logs"  # noqa: S108 - where Ray puts them.
 _HEAD = ("gcs_server", "raylet")
-# What Ray's head and raylet look at ten times a second by default, or four times: changes of a node's resources, which
-# only a cluster has; objects on other nodes; the space of a disk on which nothing is put; memory, and idle workers.
-_RARE_LOOKS = {
-    "RAY_raylet_report_resources_period_milliseconds": "1000",
-    "RAY_raylet_check_gc_period_milliseconds": "10000",
-    "RAY_object_manager_timer_freq_ms": "5000",
-    "RAY_local_fs_monitor_interval_ms": "10000",
-    "RAY_memory_monitor_refresh_ms": "1000",
-    "RAY_kill_idle_workers_interval_ms": "1000",
-    "RAY_gcs_pull_resource_loads_period_milliseconds": "10000",
-    "RAY_debug_dump_period_milliseconds": "60000",
-}
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -146,7 +134,7 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         # Figures of a replica that Serve keeps for the same; by default ten times a second. All that came since the
         # last time are counted at once, on the loop that calls wait for.
         "RAY_SERVE_METRICS_EXPORT_INTERVAL_MS": "200",
-        **_RARE_LOOKS,
+        **RARE_LOOKS,
         "GRPC_EXPERIMENTS": GRPC_EXPERIMENTS,
         "RAY_worker_niceness": "0",  # Ray's default is nice 15: every call would wait for all other programs.
         "RAY_USAGE_STATS_ENABLED": "0",

@@ -18,6 +18,19 @@ from actors.launch.local_run import worker_setup
 
 logger = logging.getLogger(__name__)
 
+# What Ray's head and raylet look at ten times a second by default, or four times: changes of a node's resources, which
+# only a cluster has; objects on other nodes; the space of a disk on which nothing is put; memory, and idle workers.
+RARE_LOOKS: Final[Mapping[str, str]] = {
+    "RAY_raylet_report_resources_period_milliseconds": "1000",
+    "RAY_raylet_check_gc_period_milliseconds": "10000",
+    "RAY_object_manager_timer_freq_ms": "5000",
+    "RAY_local_fs_monitor_interval_ms": "10000",
+    "RAY_memory_monitor_refresh_ms": "1000",
+    "RAY_kill_idle_workers_interval_ms": "1000",
+    "RAY_gcs_pull_resource_loads_period_milliseconds": "10000",
+    "RAY_debug_dump_period_milliseconds": "60000",
+}
+
 _STARTERS = ("start_log_monitor", "start_monitor", "start_api_server")  # Methods of Ray's Node.
 # The two agents of a node: how the raylet's option with the command of each begins, and the names of the ports that it
 # tells the raylet, which are constants of Ray's.
