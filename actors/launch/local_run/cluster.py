@@ -131,9 +131,6 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         "RAY_event_stats": "0",
         "RAY_enable_metrics_collection": "0",
         "RAY_task_events_report_interval_ms": "0",
-        # Figures of a replica that Serve keeps for the same; by default ten times a second. All that came since the
-        # last time are counted at once, on the loop that calls wait for.
-        "RAY_SERVE_METRICS_EXPORT_INTERVAL_MS": "200",
         **RARE_LOOKS,
         "GRPC_EXPERIMENTS": GRPC_EXPERIMENTS,
         "RAY_worker_niceness": "0",  # Ray's default is nice 15: every call would wait for all other programs.

@@ -29,6 +29,9 @@ RARE_LOOKS: Final[Mapping[str, str]] = {
     "RAY_kill_idle_workers_interval_ms": "1000",
     "RAY_gcs_pull_resource_loads_period_milliseconds": "10000",
     "RAY_debug_dump_period_milliseconds": "60000",
+    # Figures of a replica that Serve keeps for nobody, by default ten times a second. Not seldom: all that came since
+    # the last time are counted at once, on the loop that calls wait for.
+    "RAY_SERVE_METRICS_EXPORT_INTERVAL_MS": "200",
 }
 
 _STARTERS = ("start_log_monitor", "start_monitor", "start_api_server")  # Methods of Ray's Node.
