@@ -35,6 +35,7 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("Serve proxies", "ray::HAProxyManager"),
     ("Serve proxies", "ray::ProxyActor"),
     ("idle workers", "ray::IDLE"),
+    ("Ray agents", "agent_stand_in.py"),
     ("Ray agents", "ray::RuntimeEnvAgent"),
     ("Ray agents", "ray::DashboardAgent"),
     ("small actors", "ray::"),

@@ -77,17 +77,22 @@ class PostgresHoldersStore:
 
     async def routes(self) -> RouteTable:
         async with self._reading() as connection:
+            # A row for each holder: every process asks every two seconds, and 1,024 rows would take a millisecond each.
             rows = await connection.fetch(
-                "SELECT holder, epoch FROM shard_owner WHERE holder IS NOT NULL ORDER BY virtual_shard"
+                "SELECT holder, max(epoch), array_agg(virtual_shard) FROM shard_owner WHERE holder IS NOT NULL"
+                " GROUP BY holder"
             )
-        return route_table([(row[0], row[1]) for row in rows])
+        return route_table([(row[0], row[1], row[2]) for row in rows])
 
 
-def route_table(rows: Sequence[tuple[int, int]]) -> RouteTable:
-    """rows: holder and epoch of each shard."""
-    if len(rows) != VIRTUAL_SHARDS:
+def route_table(rows: Sequence[tuple[int, int, Sequence[int]]]) -> RouteTable:
+    """rows: of each holder its index, the highest epoch of its shards, and the shards."""
+    if sum(len(shards) for _, _, shards in rows) != VIRTUAL_SHARDS:
         return RouteTable()
-    epochs = [0] * (1 + max(holder for holder, _ in rows))
-    for holder, epoch in rows:
-        epochs[holder] = max(epochs[holder], epoch)
-    return RouteTable(bytes(holder for holder, _ in rows), tuple(epochs))
+    epochs = [0] * (1 + max(holder for holder, _, _ in rows))
+    owners = bytearray(VIRTUAL_SHARDS)
+    for holder, epoch, shards in rows:
+        epochs[holder] = epoch
+        for shard in shards:
+            owners[shard] = holder
+    return RouteTable(bytes(owners), tuple(epochs))

@@ -114,6 +114,7 @@ class Link:
         self._trusted_from = -math.inf  # Answers to earlier frames do not extend `heard_until`.
         self._lanes = {kind.number: _Lane(kind) for kind in kinds}
         self._calls: dict[int, _Call] = {}  # Unanswered, oldest first.
+        self._asked = asyncio.Event()  # A call came since the latest sweep.
         self._sequence = self._frame = 0
         self._connection: _Connection | None = None  # None: not connected.
         self._flush_is_due = False
@@ -169,6 +170,7 @@ class Link:
         lane = self._lanes[call.lane.number]
         self._sequence += 1
         mine = self._calls[self._sequence] = _Call(lane, self._sequence, call.item, call.future, call.deadline)
+        self._asked.set()
         lane.waiting.append(mine)
         if not self._flush_is_due and lane.may_send():
             self._flush_is_due = True
@@ -187,6 +189,7 @@ class Link:
         future: asyncio.Future[Any] = loop.create_future()
         self._sequence += 1
         call = self._calls[self._sequence] = _Call(lane, self._sequence, item, future, loop.time() + wait_ms / 1000)
+        self._asked.set()
         lane.waiting.append(call)
         if not self._flush_is_due and lane.may_send():
             self._flush_is_due = True
@@ -328,6 +331,9 @@ class Link:
     async def _sweep(self) -> None:
         loop = self._running_loop()
         while True:
+            self._asked.clear()
+            if not self._calls:
+                await self._asked.wait()  # A link that nobody uses wakes nobody.
             await asyncio.sleep(_SWEEP_SECONDS)
             now = loop.time()
             late = [call for call in self._calls.values() if call.deadline < now or call.future.done()]

@@ -7,7 +7,7 @@ ready together. A round is measured too short by up to the time between two tick
 A timer and not a hook around each callback: Ray's loops are uvloop's, which runs callbacks outside Python. The ticks of
 an idle process take 0.5 to 0.9 % of a core when they are 5 ms apart, and 0.25 to 0.4 % when they are 20 ms apart,
 because each wakes the process; in a busy loop a tick is 3 µs. So a loop that has done next to nothing for ten seconds
-is looked at ten times a second. The first round that works after that is measured too short by up to 0.1 s; from the
+is looked at four times a second. The first round that works after that is measured too short by up to 0.25 s; from the
 next tick on the watch is awake again.
 Not here: what lateness means (loop_lateness.py), the page (metrics_page.py).
 """
@@ -19,11 +19,11 @@ from actors.clock import SystemClock
 from actors.telemetry.loop_lateness import RecentMaximum, split
 from actors.telemetry.metrics import Metrics
 
-SERVING_TICK_SECONDS: Final = 0.005  # For event loops that serve calls. A round of 20 ms is measured as at least 15.
-TICK_SECONDS: Final = 0.02  # For other event loops: mostly idle, so that each tick wakes a process.
-_ASLEEP_TICK_SECONDS: Final = 0.1
-_AWAKE_SECONDS: Final = 10.0  # Awake for this long after the last tick in which the loop's thread worked for at least:
-_WORK_SECONDS: Final = 0.01  # More than collecting the process's own figures takes every two seconds.
+SERVING_TICK_SECONDS: Final = 0.005  # Of the loops that calls wait for. A round of 20 ms is seen as at least 15.
+TICK_SECONDS: Final = 0.02  # Of the other loops: mostly idle, so that each tick wakes a process.
+_ASLEEP_TICK_SECONDS: Final = 0.25
+_AWAKE_SECONDS: Final = 10.0  # After the latest tick in which the loop's thread worked for as long as this:
+_WORK_SECONDS: Final = 0.01  # Above what collecting the process's own figures takes, every two seconds.
 
 
 class LoopClock(Protocol):

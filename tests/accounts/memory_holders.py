@@ -4,7 +4,7 @@ Implements: holders_store.HoldersStore.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from actors.accounts.holders_store import Giver, RouteTable, route_table
 from actors.accounts.stored import Fenced, NotGiven
@@ -37,4 +37,15 @@ class MemoryHolders:
 
     async def routes(self) -> RouteTable:
         await asyncio.sleep(0)
-        return route_table([(self.holders[shard], self._owners.of(shard)[0]) for shard in sorted(self.holders)])
+        return route_table(
+            by_holder({shard: (self.holders[shard], self._owners.of(shard)[0]) for shard in self.holders})
+        )
+
+
+def by_holder(shards: Mapping[int, tuple[int, int]]) -> list[tuple[int, int, list[int]]]:
+    """Return what the database answers. shards: holder and epoch of each shard."""
+    return [
+        (holder, max(shards[shard][1] for shard in mine), mine)
+        for holder in {holder for holder, _ in shards.values()}
+        if (mine := [shard for shard, (other, _) in shards.items() if other == holder])
+    ]

@@ -9,6 +9,7 @@ from actors.accounts.holders_store import route_table
 from actors.accounts.moving import Handover
 from actors.hosting import ActorUnreachable
 from actors.ownership.api import Commanded
+from tests.accounts.memory_holders import by_holder
 
 
 class Cluster:
@@ -21,7 +22,7 @@ class Cluster:
         self.balancing = Balancing(self.routes, self.ask, self.place, self.remove, str)
 
     async def routes(self) -> Any:
-        return route_table([(holder, 1) for holder in self.holders])
+        return route_table(by_holder({shard: (holder, 1) for shard, holder in enumerate(self.holders)}))
 
     async def step(self) -> None:
         await self.balancing.step(Commanded(self.wanted, 1))

@@ -77,6 +77,6 @@ async def test_an_adoption_waits_for_a_write_of_the_giver(postgres_pool: asyncpg
 
 
 def test_a_table_names_the_newest_epoch_of_each_owner() -> None:
-    rows = [(0, 5)] * 1_000 + [(2, 7)] * 23 + [(2, 9)]
-    assert route_table(rows).epochs == (5, 0, 9)
+    rows = [(2, 9, list(range(1_000, 1_024))), (0, 5, list(range(999, -1, -1)))]
+    assert route_table(rows) == RouteTable(bytes(1_000) + bytes([2]) * 24, (5, 0, 9))
     assert route_table(rows[1:]) == RouteTable()

@@ -71,7 +71,7 @@ async def test_a_loop_that_has_nothing_to_do_is_looked_at_less_often(monkeypatch
     for now, worked in ((9.9, 0.001), (10.1, 0.002), (10.2, 0.003), (10.31, 0.033), (20.0, 0.034), (20.4, 0.035)):
         times.now, times.worked = now, worked
         watch._tick()
-    assert pauses == [0.005, 0.005, 0.1, 0.1, 0.005, 0.005, 0.1]
+    assert pauses == [0.005, 0.005, 0.25, 0.25, 0.005, 0.005, 0.25]
     assert _value(metrics, "event_loop_held_max_seconds") > 0.0
 
 

@@ -1,6 +1,7 @@
 """On each machine one page for the figures of all its processes."""
 
 import asyncio
+import itertools
 import pickle
 import socket
 import urllib.request
@@ -173,6 +174,31 @@ async def test_reports_go_on_after_the_page_was_away(monkeypatch: pytest.MonkeyP
     assert metrics.registry.get_sample_value("ledger_gateway_event_loop_held_max_seconds") is not None
     reporting.cancel()
     await asyncio.gather(reporting, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("worked", "paused"), [(0.05, [2.0, 6.0, 6.0]), (0.5, [2.0, 2.0, 2.0])])
+async def test_a_process_with_nothing_to_do_reports_less_often(
+    monkeypatch: pytest.MonkeyPatch, worked: float, paused: list[float]
+) -> None:
+    """Each report wakes two processes. worked: processor seconds of the loop's thread between two."""
+    pauses: list[float] = []
+    seconds = itertools.accumulate(itertools.cycle((0.0, worked)))
+
+    async def ask(*_: object) -> None:
+        """The page takes the report."""
+
+    async def sleep(pause: float) -> None:
+        pauses.append(pause)
+        if len(pauses) == len(paused):
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(metrics_page, "_page_of_this_node", lambda _: "page")
+    monkeypatch.setattr(metrics_page.hosting, "ask", ask)
+    monkeypatch.setattr(metrics_page.SystemClock, "thread_seconds", lambda: next(seconds))
+    monkeypatch.setattr(metrics_page.asyncio, "sleep", sleep)
+    with pytest.raises(asyncio.CancelledError):
+        await metrics_page._report(Config(), "gateway-1", Metrics())
+    assert pauses == paused
 
 
 async def test_an_actor_writes_its_own_log_and_reports_once_it_is_assembled(monkeypatch: pytest.MonkeyPatch) -> None:

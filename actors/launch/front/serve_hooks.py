@@ -18,6 +18,7 @@ Another hook is of the process of Serve's controller, in a local run (RAY_SERVE_
 """
 
 import logging
+import threading
 from typing import Any
 
 from starlette.middleware import Middleware
@@ -26,6 +27,8 @@ from actors.gateway.doors import serve_layer
 
 logger = logging.getLogger(__name__)
 
+_PAUSE = "CONTROL_LOOP_INTERVAL_S"  # Of the rounds of Serve's controller, in the module that takes them.
+_HURRIED_PAUSE_SECONDS, _HURRIED_SECONDS = 0.1, 30.0
 GRPC_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", 4 * 1024 * 1024),  # Yellowstone's default for a request.
     ("grpc.max_send_message_length", -1),  # Blocks are large.
@@ -68,6 +71,28 @@ def limit_grpc_server() -> None:
         raise RuntimeError("Ray Serve starts its gRPC server in another way than this version expects")
     grpc_util.DEFAULT_GRPC_SERVER_OPTIONS = list(GRPC_OPTIONS)
     default_impl.add_grpc_address = _add_private_address
+
+
+def set_up_controller() -> None:
+    without_fallback_proxy()
+    hurry_at_first()
+
+
+def hurry_at_first() -> None:
+    """Have Serve's controller take its rounds ten times a second while the product starts.
+
+    It starts HAProxy and replicas, sees that they run, and tells HAProxy of them in rounds: a start waits for several.
+    Afterwards the pause is as it was set. Where Serve keeps it otherwise, it is as it was set from the beginning.
+    """
+    from ray.serve._private import controller
+
+    pause_seconds = getattr(controller, _PAUSE, None)
+    if not isinstance(pause_seconds, float) or pause_seconds <= _HURRIED_PAUSE_SECONDS:
+        return
+    setattr(controller, _PAUSE, _HURRIED_PAUSE_SECONDS)
+    later = threading.Timer(_HURRIED_SECONDS, setattr, (controller, _PAUSE, pause_seconds))
+    later.daemon = True
+    later.start()
 
 
 def without_fallback_proxy() -> None:

@@ -17,7 +17,7 @@ import psutil
 from actors.config import ServeConfig, environment_name
 from actors.launch.front import installation as front
 from actors.launch.local_run.deadlines import GivenUp, within
-from actors.launch.local_run.ray_helpers import set_up_workers, without_helpers
+from actors.launch.local_run.ray_helpers import RARE_LOOKS, set_up_workers, without_helpers
 from actors.small_actors import SHARED_ACTOR_NAME
 
 APPLICATION = "ledger-gateway"
@@ -89,7 +89,7 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
         "RAY_SERVE_HAPROXY_METRICS_ENABLED": "0",  # A fifth of a core at full load.
         "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "actors.launch.front.serve_hooks:middlewares",
-        "RAY_SERVE_CONTROLLER_CALLBACK_IMPORT_PATH": "actors.launch.front.serve_hooks:without_fallback_proxy",
+        "RAY_SERVE_CONTROLLER_CALLBACK_IMPORT_PATH": "actors.launch.front.serve_hooks:set_up_controller",
         # Calls between deployments use Ray's actor calls. Serve's own port for them needs no token, so
         # front/serve_hooks.py closes it.
         "RAY_SERVE_USE_GRPC_BY_DEFAULT": "0",
@@ -131,6 +131,7 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
         "RAY_event_stats": "0",
         "RAY_enable_metrics_collection": "0",
         "RAY_task_events_report_interval_ms": "0",
+        **RARE_LOOKS,
         "GRPC_EXPERIMENTS": GRPC_EXPERIMENTS,
         "RAY_worker_niceness": "0",  # Ray's default is nice 15: every call would wait for all other programs.
         "RAY_USAGE_STATS_ENABLED": "0",

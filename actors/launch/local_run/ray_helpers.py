@@ -6,18 +6,48 @@ replaces parts of it that it may change.
 
 import logging
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import actors
 from actors.launch.local_run import worker_setup
 
 logger = logging.getLogger(__name__)
 
+# What Ray's head and raylet look at ten times a second by default, or four times: changes of a node's resources, which
+# only a cluster has; objects on other nodes; the space of a disk on which nothing is put; memory, and idle workers.
+RARE_LOOKS: Final[Mapping[str, str]] = {
+    "RAY_raylet_report_resources_period_milliseconds": "1000",
+    "RAY_raylet_check_gc_period_milliseconds": "10000",
+    "RAY_object_manager_timer_freq_ms": "5000",
+    "RAY_local_fs_monitor_interval_ms": "10000",
+    "RAY_memory_monitor_refresh_ms": "1000",
+    "RAY_kill_idle_workers_interval_ms": "1000",
+    "RAY_gcs_pull_resource_loads_period_milliseconds": "10000",
+    "RAY_debug_dump_period_milliseconds": "60000",
+    # Figures of a replica that Serve keeps for nobody, by default ten times a second. Not seldom: all that came since
+    # the last time are counted at once, on the loop that calls wait for.
+    "RAY_SERVE_METRICS_EXPORT_INTERVAL_MS": "200",
+}
+
 _STARTERS = ("start_log_monitor", "start_monitor", "start_api_server")  # Methods of Ray's Node.
-_DASHBOARD_LACKS = "get_dashboard_dependency_error"
+# The two agents of a node: how the raylet's option with the command of each begins, and the names of the ports that it
+# tells the raylet, which are constants of Ray's.
+_AGENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "--dashboard_agent_command=": (
+        "METRICS_AGENT_PORT_NAME",
+        "METRICS_EXPORT_PORT_NAME",
+        "DASHBOARD_AGENT_LISTEN_PORT_NAME",
+    ),
+    "--runtime_env_agent_command=": ("RUNTIME_ENV_AGENT_PORT_NAME",),
+}
+_NO_PORT = -1  # What Ray's own agents tell of a port on which they do not listen.
+_SESSION, _NODE = "--session_dir=", "--node_id="  # Options of the raylet.
+_STAND_IN = Path(__file__).with_name("agent_stand_in.py")
 
 _HOOK_VARIABLE = "WORKER_PROCESS_SETUP_HOOK_ENV_VAR"  # The constant with its name.
 
@@ -46,31 +76,71 @@ def without_helpers() -> Iterator[None]:
 
     The reader of log files looks for new lines ten times a second, for nobody: `log_to_driver` is off. The autoscaler
     would start machines. The API server has been told to serve no dashboard, and reports usage alone, which is off; the
-    start waits for it. Together they take 130 MB, and seconds of a processor at the start. The agent of the node is
-    started as Ray starts it where the packages of its dashboard are not installed: it serves metrics of Ray's own
-    otherwise. Ray has switches for none of that in `ray.init`. Where its parts are others, it starts them.
+    start waits for it. Together they take 130 MB, and seconds of a processor at the start. In place of the node's two
+    agents, a program starts that waits (`_without_agents`). Ray has switches for none of that in `ray.init`. Where its
+    parts are others, it starts them.
     """
-    from ray._private import node, utils
+    from ray._private import node, services
 
-    replaced = [(node.Node, name, _start_nothing) for name in _STARTERS] + [(utils, _DASHBOARD_LACKS, _lacks_dashboard)]
-    before = [(owner, name, getattr(owner, name, None), instead) for owner, name, instead in replaced]
-    missing = [name for _, name, found, _ in before if found is None]
+    starts_raylet = "start_ray_process"
+    replaced: list[tuple[Any, str, Callable[[Any], Any]]] = [
+        *((node.Node, name, lambda _: _start_nothing) for name in _STARTERS),
+        (services, starts_raylet, _without_agents),
+    ]
+    missing = [name for owner, name, _ in replaced if not hasattr(owner, name)]
     if missing:
         logger.info("Ray starts programs that nobody uses: it has no %s", ", ".join(missing))
-    present = [one for one in before if one[2] is not None]
-    for owner, name, _, instead in present:
-        setattr(owner, name, instead)
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced if hasattr(owner, name)]
+    for owner, name, instead in replaced:
+        if name not in missing:
+            setattr(owner, name, instead(getattr(owner, name)))
     try:
         yield
     finally:
-        for owner, name, found, _ in present:
+        for owner, name, found in before:
             setattr(owner, name, found)
+
+
+def _without_agents(start: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what starts a process of Ray as `start` does, and a raylet without its two agents.
+
+    One serves figures of Ray's own and what a dashboard asks; the other makes the environments that tasks and actors
+    name, and none of this product names one. They take 130 MB, half a per cent of a core, and 3 s of a processor at the
+    start, for which the raylet waits. It insists on a command for each, ends when one ends, and waits until each has
+    told its ports; so each is told as not listening, and a program takes its place that ends with the raylet.
+    """
+
+    def started(command: list[str], *arguments: Any, **more: Any) -> Any:
+        return start(with_stand_ins(command), *arguments, **more)
+
+    return started
+
+
+def with_stand_ins(command: list[str]) -> list[str]:
+    """Return the command of a raylet with programs in the place of its agents, whose ports are told here.
+
+    Any other command, and that of a raylet which is started otherwise than this knows, is returned as it is.
+    """
+    import ray._raylet as parts
+
+    if not any(argument.startswith(tuple(_AGENTS)) for argument in command):
+        return command
+    told = [getattr(parts, name, None) for names in _AGENTS.values() for name in names]
+    session, node = _value(command, _SESSION), _value(command, _NODE)
+    if session is None or node is None or None in told or not hasattr(parts, "persist_port"):
+        logger.info("Ray starts agents that nobody uses: its raylet has other options")
+        return command
+    for port in told:
+        parts.persist_port(session, node, port, _NO_PORT)
+    # -I and -S: without the environment's packages, which it does not need.
+    program = subprocess.list2cmdline([sys.executable, "-I", "-S", str(_STAND_IN)])
+    begins = {argument: begin for argument in command for begin in _AGENTS if argument.startswith(begin)}
+    return [begins[argument] + program if argument in begins else argument for argument in command]
+
+
+def _value(command: list[str], begin: str) -> str | None:
+    return next((argument.removeprefix(begin) for argument in command if argument.startswith(begin)), None)
 
 
 def _start_nothing(*_: Any, **__: Any) -> None:
     """Replaces a method of Ray's that starts a program."""
-
-
-def _lacks_dashboard() -> str:
-    """Replaces Ray's look for the packages of its dashboard."""
-    return "no dashboard is wanted"

@@ -1,8 +1,8 @@
 """Runs the whole product on one machine: starts all parts, waits for a stop signal, stops all parts.
 
 Implements: the README's first command. Checks that fail quickly come first (settings, folder, ports). Then the stores
-and Ray start at the same time, and Serve and the process of small actors beside the stores, then the application, the
-demo account, and the ready file.
+and Ray start at the same time, Serve and the process of small actors beside the stores, the owners of accounts beside
+Serve and the application, then the demo account, and the ready file.
 Not here: the parts of the application (serve_app.py hands it in).
 """
 
@@ -11,8 +11,8 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -254,21 +254,16 @@ class _Run:
                     return False
                 self._head = head
                 supervisor_process.accept_signals(self._stop.set)
-            beside = [
-                pool.submit(self._start_serve, head, config, front_program),
-                pool.submit(self._start_small_actors, head, config),
-            ]
+            serve_started = pool.submit(self._start_serve, head, config, front_program)
+            beside = [pool.submit(self._start_small_actors, head, config)]
             with self._screen.step("starting PostgreSQL, Redis and the chain"):
                 config = stores_started.result()
                 config = self._parts.migrate(config)
+            beside.append(pool.submit(self._start_owners, head, config))
             with self._screen.step("starting Ray Serve"):
-                head.during(lambda: self._parts.place_owners(config))
-                for started in beside:
-                    started.result()
-        if self._stop.is_set():
-            return False
-        if not self._start_gateway(head, config):
-            return False
+                serve_started.result()
+            if self._stop.is_set() or not self._start_gateway(head, config, beside):
+                return False
         if self._edge is not None:
             with self._screen.step("starting TLS"):
                 self._supervisor.start(edge.child(self._edge, config.serve, self._data.logs))
@@ -287,8 +282,12 @@ class _Run:
         self._show(head, config, account)
         return True
 
-    def _start_gateway(self, head: cluster.RayHead, config: Config) -> bool:
-        """Deploy the replicas, and wait until one takes paid calls. False: the run is to stop."""
+    def _start_gateway(self, head: cluster.RayHead, config: Config, beside: Sequence[Future[None]]) -> bool:
+        """Deploy the replicas, and wait until one takes paid calls. False: the run is to stop.
+
+        beside: what starts meanwhile. A replica starts without it, and longer than it; where it fails, nobody waits for
+        the replica.
+        """
         replicas = replicas_on(self._cores, config.gateway)
         names = f"{replicas} replica{'s' if replicas > 1 else ''}"
         if has_spare_on(self._cores, config.gateway):
@@ -300,12 +299,17 @@ class _Run:
                 return False
             self._application_runs = True
             head.during(lambda: cluster.run_application(self._parts.application(config)))
+            for started in beside:
+                started.result()
             head.during(lambda: asyncio.run(until_healthy(self._http_url, self._stop, cluster.is_deployed)))
         return True
 
     def _start_serve(self, head: cluster.RayHead, config: Config, front_program: Path) -> None:
         has_grpc = self._embedded_chain or config.upstream.yellowstone_url is not None
         head.during(lambda: cluster.start_serve(config.serve, front_program, has_grpc))
+
+    def _start_owners(self, head: cluster.RayHead, config: Config) -> None:
+        head.during(lambda: self._parts.place_owners(config))
 
     def _start_small_actors(self, head: cluster.RayHead, config: Config) -> None:
         """Start the process that the replicas place small actors in. It loads their parts meanwhile."""

@@ -21,7 +21,6 @@ from actors.methods.catalog import priced_names
 from actors.storage.connections import StoreUnreachable, connect_postgres, connect_redis
 from actors.telemetry.metrics_page import metrics_port
 from actors.telemetry.traces import tracing_mistake
-from actors.webhooks.resolver import name_server
 
 _PORT_MAX = 65_535
 _INTERNAL = "LEDGER_SERVE__INTERNAL_PORT_FIRST"
@@ -108,6 +107,9 @@ def _webhook_mistakes(config: Config) -> Iterator[str]:
             ssl.create_default_context(cafile=path)
         except OSError as error:  # Of a file that is not there, and of one without certificates.
             yield f"webhooks.ca_file: {path} cannot be used ({error.strerror or error}); give a PEM file that exists"
+    if config.webhooks.name_servers:
+        from actors.webhooks.resolver import name_server  # Its packages take a third of a second to import.
+
     for text in config.webhooks.name_servers:
         try:
             name_server(text)

@@ -1,13 +1,14 @@
 """What Serve's hook puts in place in a process that listens."""
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-from ray.serve._private import default_impl, grpc_util, proxy_state, replica
+from ray.serve._private import controller, default_impl, grpc_util, proxy_state, replica
 from uvicorn.config import HTTP_PROTOCOLS
 
 from actors.config import ServeConfig
@@ -64,11 +65,30 @@ def test_serve_starts_no_proxy_of_its_own_beside_haproxy(monkeypatch: pytest.Mon
     made: Any = object.__new__(manager)
     getattr(made, name)("node", "127.0.0.1", "instance")  # It would need all that a manager has.
     assert cluster.ray_environment(ServeConfig(), Path("/run"))["RAY_SERVE_CONTROLLER_CALLBACK_IMPORT_PATH"] == (
-        f"{serve_hooks.__name__}:{serve_hooks.without_fallback_proxy.__name__}"
+        f"{serve_hooks.__name__}:{serve_hooks.set_up_controller.__name__}"
     )
     monkeypatch.delattr(manager, name)
     serve_hooks.without_fallback_proxy()
     assert not hasattr(manager, name)
+
+
+def test_serves_controller_hurries_while_the_product_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rounds are what a start waits for, and cost a hundredth of a core at rest if they stay as frequent."""
+    name = "CONTROL_LOOP_INTERVAL_S"
+    monkeypatch.setattr(serve_hooks, "_HURRIED_SECONDS", 0.05)
+    monkeypatch.setattr(controller, name, 0.5)
+    serve_hooks.hurry_at_first()
+    assert controller.CONTROL_LOOP_INTERVAL_S == 0.1
+    deadline = time.monotonic() + 5
+    while controller.CONTROL_LOOP_INTERVAL_S != 0.5:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    monkeypatch.setattr(controller, name, 0.05)
+    serve_hooks.hurry_at_first()
+    assert controller.CONTROL_LOOP_INTERVAL_S == 0.05
+    monkeypatch.delattr(controller, name)
+    serve_hooks.hurry_at_first()
+    assert not hasattr(controller, name)
 
 
 def test_serve_is_told_to_need_no_such_port() -> None:

@@ -1,16 +1,19 @@
 """Guards what a local run has Ray start and load: no more than it needs, and all as before where Ray has changed."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
-from ray._private import node, ray_constants, utils
+from ray._private import node, ray_constants, services
 
 from actors.launch.local_run import ray_helpers
-from actors.launch.local_run.ray_helpers import set_up_workers, without_helpers
+from actors.launch.local_run.ray_helpers import set_up_workers, with_stand_ins, without_helpers
 from bench.product import ROOT
 
 STARTERS = ("start_log_monitor", "start_monitor", "start_api_server")
+NODE = "ab" * 28
+AGENTS = ["--dashboard_agent_command=python agent.py", "--runtime_env_agent_command=python main.py"]
 
 
 class Started(Exception):
@@ -34,11 +37,9 @@ def test_ray_starts_no_helper_during_the_start_and_any_afterwards(starting: None
         ray_node.start_log_monitor()
         ray_node.start_monitor()
         ray_node.start_api_server(include_dashboard=False, raise_on_failure=False)
-        assert utils.get_dashboard_dependency_error()
     for name in STARTERS:
         with pytest.raises(Started):
             getattr(ray_node, name)()
-    assert not utils.get_dashboard_dependency_error()
 
 
 def test_a_start_that_fails_leaves_ray_as_it_was(starting: None) -> None:
@@ -54,6 +55,36 @@ def test_a_ray_with_other_parts_starts_what_it_starts(starting: None, monkeypatc
     with without_helpers():
         assert not hasattr(node.Node, "start_monitor")
         node.Node.start_log_monitor(object())
+
+
+def test_the_raylet_has_programs_that_wait_in_place_of_its_agents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for the ports of its agents, and ends with one of them."""
+    asked: list[list[str]] = []
+    monkeypatch.setattr(services, "start_ray_process", lambda command, *_, **__: asked.append(command))
+    head = ["raylet", f"--session_dir={tmp_path}", f"--node_id={NODE}"]
+    with without_helpers():
+        services.start_ray_process([*head, *AGENTS], "raylet")
+        services.start_ray_process(["gcs_server", f"--session_dir={tmp_path}"], "gcs_server")
+    (*kept, dashboard, environments), other = asked
+    assert kept == head and other == ["gcs_server", f"--session_dir={tmp_path}"]
+    told = {path.name.removesuffix(f"_{NODE}"): path.read_text() for path in tmp_path.iterdir()}
+    names = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
+    assert told == dict.fromkeys(names, "-1")
+    for argument in (dashboard, environments):
+        assert argument.endswith("agent_stand_in.py")
+
+
+@pytest.mark.parametrize("lacks", ["--session_dir", "--node_id", "persist_port"])
+def test_a_raylet_with_other_options_has_its_agents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacks: str
+) -> None:
+    if lacks == "persist_port":
+        monkeypatch.delattr("ray._raylet.persist_port")
+    command = ["raylet", f"--session_dir={tmp_path}", f"--node_id={NODE}", *AGENTS]
+    command = [argument for argument in command if not argument.startswith(lacks)]
+    assert with_stand_ins(command) == command and not [*tmp_path.iterdir()]
 
 
 def test_workers_are_told_once_and_a_ray_without_the_hook_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
