@@ -42,6 +42,11 @@ class Record:
         """From the first to the last failed call."""
         return _window(self.failed)
 
+    @property
+    def asked_again_seconds(self) -> float:
+        """From the first to the last call that was asked again."""
+        return _window(self.once)
+
     def last_trouble(self) -> float:
         """Return when a call failed last, for good or for the first time, of the monotonic clock; 0.0: none did."""
         moments = [moment for moment, _ in self.failed + self.once]
@@ -51,7 +56,7 @@ class Record:
         reasons = dict(Counter(reason for _, reason in self.once + self.failed))
         return (
             f"{self.calls} calls, {len(self.failed)} failed within {self.window_seconds:.1f} s, {self.asked_again} "
-            f"asked again within {_window(self.once):.1f} s, {self.unknown} unknown, the slowest took "
+            f"asked again within {self.asked_again_seconds:.1f} s, {self.unknown} unknown, the slowest took "
             f"{self.slowest_seconds:.1f} s; {reasons}"
         )
 

@@ -6,6 +6,7 @@ Three accounts pay, each for other methods, so that the charges of each kind of 
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,12 +15,14 @@ import httpx
 from solders.keypair import Keypair
 
 from tests.cluster.machine_clients import Callers, Calling, Record
+from tests.cluster.machine_network import STORES, address_of
 from tests.cluster.machine_sends import Senders
 from tests.cluster.machine_sockets import SocketCallers, Subscribers
 from tests.cluster.machine_streams import Followers, GrpcCallers
-from tests.cluster.machines import CHAIN, GRPC, STORES, Machines, address_of, http_url
+from tests.cluster.machines import CHAIN, GRPC, Machines, http_url
 from tests.customers import Wallet, request
 from tests.stream_checks.chain_events import Driver
+from tests.stream_checks.yellowstone_followers import ChainAtNode
 
 HTTP, SOCKETS, GRPC_CALLS, SENDS = "HTTP", "WebSocket", "gRPC", "sends"
 SIGNALS, STREAMS, WEBHOOKS = "signals", "gRPC streams", "webhooks"
@@ -35,8 +38,8 @@ _PAID: Mapping[str, tuple[int, str]] = {
 }
 _MINUTES, _ELSE = (0, "grpc/minute"), "anything else"
 _PER_SECOND = {HTTP: 50.0, SOCKETS: 40.0, GRPC_CALLS: 15.0, SENDS: 1.5}
-_SUBSCRIBERS = _STREAMS = 6
-_LAUNCH_SECONDS, _BEFORE_SECONDS, _TOLD_SECONDS = 1.0, 3.0, 90.0
+_STREAMS = 6  # Of each of the two kinds.
+_LAUNCH_SECONDS, _BEFORE_SECONDS, _TOLD_SECONDS, _LEDGER_SECONDS = 1.0, 3.0, 90.0, 60.0
 _MACHINES = range(3)
 _CHAIN_URL = f"http://{STORES}:{CHAIN}"
 _HOOK_PORT, _LAMPORTS = 9009, 10**11
@@ -117,6 +120,10 @@ class Outcome:
     fault_at: float
     charges: dict[str, range] = field(default_factory=dict)
     twice: int = 0  # Deliveries of an event that had been delivered.
+    missing: int = 0  # Updates that a gRPC stream has not brought, or that the chain does not have.
+    repeated: int = 0  # Updates that came twice on a gRPC stream.
+    ends: dict[str, int] = field(default_factory=dict)  # With what the connections of streams ended.
+    wrong: dict[str, str] = field(default_factory=dict)  # The kinds that were charged something else.
 
     @property
     def failed(self) -> list[str]:
@@ -133,9 +140,9 @@ class Outcome:
 
 
 class Load:
-    """All clients of one fault."""
+    """All clients of one fault. streams: so many WebSockets that follow signals, and so many gRPC streams."""
 
-    def __init__(self, accounts: Sequence[Account], payer: Keypair, hooks: Hooks) -> None:
+    def __init__(self, accounts: Sequence[Account], payer: Keypair, hooks: Hooks, streams: int) -> None:
         urls = [http_url(machine) for machine in _MACHINES]
         sockets = [f"{url.replace('http', 'ws', 1)}/ws" for url in urls]
         targets = [f"{address_of(machine)}:{GRPC}" for machine in _MACHINES]
@@ -149,8 +156,8 @@ class Load:
             SENDS: self.senders,
         }
         self._launched: dict[str, float] = {}
-        self._subscribers = Subscribers(sockets, keys[SIGNALS], _SUBSCRIBERS, self._launched)
-        self._followers = Followers(targets, keys[STREAMS], _STREAMS)
+        self._subscribers = Subscribers(sockets, keys[SIGNALS], streams, self._launched)
+        self._followers = Followers(targets, keys[STREAMS], streams)
 
     async def during(self, act: Callable[[], object], seconds_after: float) -> Outcome:
         """Run from before an act until so long after it, and until every event has reached whoever is to have it."""
@@ -171,12 +178,15 @@ class Load:
                 one.stop()
             await asyncio.gather(*calling)
             await self._subscribers.stop()
-            await self._followers.stop()
+            await self._followers.stop(ChainAtNode(http, _CHAIN_URL))
         await asyncio.to_thread(self._until_told)
         outcome = Outcome(
             {kind: one.record for kind, one in self._calling.items()},
             {SIGNALS: self._subscribers.lost, STREAMS: len(self._followers.ends)},
             fault_at,
+            missing=self._followers.missing + self._followers.extra,
+            repeated=self._followers.repeated,
+            ends=dict(Counter(map(str, self._subscribers.codes)) + Counter(end[:40] for end in self._followers.ends)),
         )
         outcome.charges = {kind: range(one.credits, one.credits + 1) for kind, one in self._calling.items()}
         outcome.charges[SIGNALS] = self._subscribers.charges()
@@ -218,6 +228,25 @@ class Mixed:
         charged = {kind: paid.pop(name, 0) for kind, name in _PAID.items()}
         return charged | {_ELSE: sum(paid.values())}
 
-    def load(self) -> Load:
+    def during(self, act: Callable[[], object], seconds_after: float, streams: int = _STREAMS) -> Outcome:
+        """Run all clients from before an act until so long after it, and compare what each kind was charged."""
         self.hooks.receive()
-        return Load(self.accounts, self._payer, self.hooks)
+        before = self.spent()
+        outcome = asyncio.run(Load(self.accounts, self._payer, self.hooks, streams).during(act, seconds_after))
+        deadline = time.monotonic() + _LEDGER_SECONDS
+        while wrong := _differences(before, self.spent(), outcome):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(1.0)
+        outcome.wrong = wrong
+        return outcome
+
+
+def _differences(before: dict[str, int], after: dict[str, int], outcome: Outcome) -> dict[str, str]:
+    """Return the kinds that were not charged what their clients were given."""
+    charged = {kind: after[kind] - spent for kind, spent in before.items()}
+    return {
+        kind: f"{charged[kind]} charged, {known.start} to {known.stop - 1} known"
+        for kind, known in outcome.charges.items()
+        if charged[kind] not in known
+    }

@@ -161,12 +161,18 @@ class Subscribers:
     def lost(self) -> int:
         return sum(client.lost for client in self.clients)
 
+    @property
+    def codes(self) -> list[int]:
+        return [code for client in self.clients for code in client.codes]
+
     def charges(self) -> range:
-        """Return what they may have been charged: exactly what was delivered, where no connection was lost. A replica
-        that is killed posts up to an allowance less; a subscription may be charged and lost with it; replays are free.
-        """
+        """Return what they may have been charged: exactly what was delivered, where no connection was lost; where all
+        that were lost had been told so, that without what was replayed. A replica that is killed posts up to an
+        allowance less; a subscription may be charged and lost with it; replays are free."""
         delivered = sum(client.delivered_tenths for client in self.clients) // 10
         free = sum(client.free_tenths for client in self.clients) // 10
         if not self.lost:
             return range(delivered, delivered + 1)
+        if set(self.codes) == {_RESTARTS}:
+            return range(delivered - free, delivered + 1)
         return range(delivered - free - ALLOWANCE_CREDITS, delivered + CONNECT_CREDITS * self.lost + 1)
