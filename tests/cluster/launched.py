@@ -190,7 +190,7 @@ class LaunchedMachines(Machines):
     def release(self, machine: int) -> str:
         """Return the release of the code that is on a machine."""
         text = (self.folder / f"m{machine}/home/ledger-gateway/actors/release.py").read_text(encoding="utf-8")
-        return re.findall(r'^RELEASE = "(.*)"', text, re.MULTILINE)[0]
+        return str(re.findall(r'^RELEASE = "(.*)"', text, re.MULTILINE)[0])
 
     def await_release(self, release: str) -> None:
         """Wait until all machines have the code: the head passes it on to the others after `ray up` has ended."""
