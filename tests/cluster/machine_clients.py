@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-_TIMEOUT_SECONDS = 15.0
+ANSWER_SECONDS = 15.0  # How long a client waits for an answer, unless it is told otherwise.
 AGAIN = (502, 503)
 _PAUSE_SECONDS = 0.2  # Before a call is asked again.
 
@@ -71,6 +71,7 @@ class Calling(ABC):
 
     def __init__(self, machines: int, calls_per_second: float) -> None:
         self.record = Record()
+        self.answer_seconds = ANSWER_SECONDS
         self._machines, self._pause = machines, 1.0 / calls_per_second
         self._stopped = asyncio.Event()
 
@@ -122,7 +123,7 @@ class Callers(Calling):
         self._urls, self._headers = list(urls), {"X-Api-Key": api_key}
 
     async def _open(self, stack: contextlib.AsyncExitStack) -> None:
-        timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS, sock_connect=2.0)
+        timeout = aiohttp.ClientTimeout(total=self.answer_seconds, sock_connect=2.0)
         self._session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
 
     async def _ask(self, machine: int, number: int) -> str | None:

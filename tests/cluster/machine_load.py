@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 from solders.keypair import Keypair
 
-from tests.cluster.machine_clients import Callers, Calling, Record
+from tests.cluster.machine_clients import ANSWER_SECONDS, Callers, Calling, Record
 from tests.cluster.machine_network import STORES, address_of
 from tests.cluster.machine_sends import Senders
 from tests.cluster.machine_sockets import SocketCallers, Subscribers
@@ -139,25 +139,38 @@ class Outcome:
         return max(0.0, *(record.last_trouble() - self.fault_at for record in self.records.values()))
 
 
-class Load:
-    """All clients of one fault. streams: so many WebSockets that follow signals, and so many gRPC streams."""
+@dataclass(frozen=True)
+class Size:
+    """streams: so many WebSockets that follow signals, and so many gRPC streams. calls: how many there are a second,
+    as a part of _PER_SECOND."""
 
-    def __init__(self, accounts: Sequence[Account], payer: Keypair, hooks: Hooks, streams: int) -> None:
+    streams: int = _STREAMS
+    calls: float = 1.0
+    answer_seconds: float = ANSWER_SECONDS
+
+
+class Load:
+    """All clients of one fault."""
+
+    def __init__(self, accounts: Sequence[Account], payer: Keypair, hooks: Hooks, size: Size) -> None:
         urls = [http_url(machine) for machine in _MACHINES]
         sockets = [f"{url.replace('http', 'ws', 1)}/ws" for url in urls]
         targets = [f"{address_of(machine)}:{GRPC}" for machine in _MACHINES]
         keys = {kind: accounts[payer].api_key for kind, (payer, _) in _PAID.items()}
+        per_second = {kind: rate * size.calls for kind, rate in _PER_SECOND.items()}
         self._hooks = hooks
-        self.senders = Senders(urls, keys[SENDS], _CHAIN_URL, payer, _PER_SECOND[SENDS])
+        self.senders = Senders(urls, keys[SENDS], _CHAIN_URL, payer, per_second[SENDS])
         self._calling: dict[str, Calling] = {
-            HTTP: Callers(urls, keys[HTTP], _PER_SECOND[HTTP]),
-            SOCKETS: SocketCallers(sockets, keys[SOCKETS], _PER_SECOND[SOCKETS]),
-            GRPC_CALLS: GrpcCallers(targets, keys[GRPC_CALLS], _PER_SECOND[GRPC_CALLS]),
+            HTTP: Callers(urls, keys[HTTP], per_second[HTTP]),
+            SOCKETS: SocketCallers(sockets, keys[SOCKETS], per_second[SOCKETS]),
+            GRPC_CALLS: GrpcCallers(targets, keys[GRPC_CALLS], per_second[GRPC_CALLS]),
             SENDS: self.senders,
         }
+        for calling in self._calling.values():
+            calling.answer_seconds = size.answer_seconds
         self._launched: dict[str, float] = {}
-        self._subscribers = Subscribers(sockets, keys[SIGNALS], streams, self._launched)
-        self._followers = Followers(targets, keys[STREAMS], streams)
+        self._subscribers = Subscribers(sockets, keys[SIGNALS], size.streams, self._launched)
+        self._followers = Followers(targets, keys[STREAMS], size.streams)
 
     async def during(self, act: Callable[[], object], seconds_after: float) -> Outcome:
         """Run from before an act until so long after it, and until every event has reached whoever is to have it."""
@@ -188,7 +201,10 @@ class Load:
             repeated=self._followers.repeated,
             ends=dict(Counter(map(str, self._subscribers.codes)) + Counter(end[:40] for end in self._followers.ends)),
         )
-        outcome.charges = {kind: range(one.credits, one.credits + 1) for kind, one in self._calling.items()}
+        # A client that was told nothing may have left an answer behind, and that is charged (threat 36).
+        outcome.charges = {
+            kind: range(one.credits, one.credits + one.record.unknown + 1) for kind, one in self._calling.items()
+        }
         outcome.charges[SIGNALS] = self._subscribers.charges()
         outcome.charges[STREAMS] = self._followers.charges()
         told = self._hooks.events() - events
@@ -228,11 +244,11 @@ class Mixed:
         charged = {kind: paid.pop(name, 0) for kind, name in _PAID.items()}
         return charged | {_ELSE: sum(paid.values())}
 
-    def during(self, act: Callable[[], object], seconds_after: float, streams: int = _STREAMS) -> Outcome:
+    def during(self, act: Callable[[], object], seconds_after: float, size: Size = Size()) -> Outcome:
         """Run all clients from before an act until so long after it, and compare what each kind was charged."""
         self.hooks.receive()
         before = self.spent()
-        outcome = asyncio.run(Load(self.accounts, self._payer, self.hooks, streams).during(act, seconds_after))
+        outcome = asyncio.run(Load(self.accounts, self._payer, self.hooks, size).during(act, seconds_after))
         deadline = time.monotonic() + _LEDGER_SECONDS
         while wrong := _differences(before, self.spent(), outcome):
             if time.monotonic() > deadline:

@@ -42,7 +42,7 @@ POSTGRES, REDIS, CHAIN, _REDIS_OF_RAY, _STREAM = 5432, 6379, 8899, 6390, 10_000
 _CHAIN_ITSELF, _STREAM_ITSELF = 8890, 8895
 OTHER = 10_000  # Above a store's port: another port of the same store, as another URL of it.
 _RAY, HTTP, GRPC = 6379, 8080, 8082
-_START_SECONDS, _DEPLOY_SECONDS, _RUN_SECONDS = 180.0, 240.0, 120.0
+_START_SECONDS, _DEPLOY_SECONDS, _RUN_SECONDS = 180.0, 600.0, 120.0
 _DEPLOY = (  # As cluster.yaml has it.
     "cd ~/ledger-gateway && . ./ray.env && "
     ".venv/bin/python -m actors.launch.operator.deployment serve.yaml /etc/ledger-gateway.env"

@@ -10,20 +10,21 @@ import os
 import subprocess
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from actors.release import FIRST_RELEASE, RELEASE
-from tests.cluster.machine_load import SIGNALS, STREAMS, Mixed
+from tests.cluster.machine_load import SIGNALS, STREAMS, Mixed, Outcome, Size
 from tests.cluster.machine_network import why_not
 from tests.cluster.machines import ROOT, Machines, await_health
 from tests.cluster.next_release import next_release
 
-_CLIENTS_OF_STREAMS = 100  # Of each of the two kinds.
-_REPLACED_SECONDS, _AFTER_SECONDS = 240.0, 10.0
+# 64 calls a second. A client waits for as long as the slowest method may take: a busy machine is no failure.
+_SIZE = Size(streams=100, calls=0.6, answer_seconds=45.0)
+_REPLACED_SECONDS, _AFTER_SECONDS = 600.0, 10.0
 _SLOT_MS = 400  # As on mainnet: past slots are kept for so many slots, which clients come back within.
 _SETTINGS = {
     "LEDGER_GATEWAY__REPLICAS": "3",
@@ -31,8 +32,9 @@ _SETTINGS = {
     "LEDGER_WEBHOOKS__ALLOW_LOOPBACK": "true",
 }
 _HEADING = "| Step | Calls failed | Again, within | Slowest | Streams resumed | Gaps | Twice | Credits off by | Took |"
-_TOLD = {"1012": _CLIENTS_OF_STREAMS, "UNAVAILABLE: the service restarts": _CLIENTS_OF_STREAMS}
-_FIRST_COMMIT = "66a78539087b25f319f77c9b4f082803854cc818"  # The last one of 0.1.0, which told its streams nothing.
+# The last: a client that came to a replica which was leaving too.
+_TOLD = ("1012", "UNAVAILABLE: the service restarts", "UNAVAILABLE: server is shutting down")
+_FIRST_COMMIT = "66a78539087b25f319f77c9b4f082803854cc818"  # The last one of 0.1.0, which handed nothing over.
 
 pytestmark = [
     pytest.mark.timeout(1_200),
@@ -42,11 +44,12 @@ pytestmark = [
 
 @dataclass(frozen=True)
 class Release:
-    """number: as its connections say it. tells_streams: it ends each with the place to go on from."""
+    """number: as its connections say it. hands_over: its streams end with the place to go on from, and its owners of
+    accounts give these away while they serve; else calls wait for new owners, and some in vain on a busy machine."""
 
     number: str
     tree: Path
-    tells_streams: bool = True
+    hands_over: bool = True
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,8 @@ class Upgraded:
     after: Release
     rows: list[str] = field(default_factory=list)
 
-    def step(self, name: str, act: Callable[[], object], ends: Mapping[str, int] | None) -> None:
-        """Do it under load. ends: how many streams end how, and go on; None: all of them, untold."""
+    def step(self, name: str, act: Callable[[], object]) -> Outcome:
+        """Do it under load: what was charged is what clients were given, and no stream has a gap."""
         took = 0.0
 
         def timed() -> None:
@@ -69,7 +72,7 @@ class Upgraded:
             act()
             took = time.monotonic() - began
 
-        outcome = self.mixed.during(timed, _AFTER_SECONDS, _CLIENTS_OF_STREAMS)
+        outcome = self.mixed.during(timed, _AFTER_SECONDS, _SIZE)
         records = outcome.records.values()
         again = sum(record.asked_again for record in records)
         window = max(record.asked_again_seconds for record in records)
@@ -83,18 +86,17 @@ class Upgraded:
             f"| {outcome.missing} | {outcome.repeated} | {outcome.wrong or 0} | {took:.0f} s |"
         )
         print(self.rows[-1])
-        assert outcome.failed == []
         assert not outcome.wrong, outcome.wrong
         assert (outcome.missing, outcome.repeated) == (0, 0)
-        if ends is None:
-            assert min(outcome.lost.values()) >= _CLIENTS_OF_STREAMS, outcome.lost
-        else:
-            assert outcome.ends == ends
+        return outcome
 
     def deploy(self, leaving: Release, coming: Release) -> None:
         """Replace the code of all machines and deploy it, under load, until no replica of before is left."""
-        ends = _TOLD if leaving.tells_streams else None
-        self.step(f"{coming.number} in place of {leaving.number}", lambda: self._deploy(coming.tree), ends)
+        outcome = self.step(f"{coming.number} in place of {leaving.number}", lambda: self._deploy(coming.tree))
+        assert min(outcome.lost.values()) >= _SIZE.streams, outcome.lost
+        if leaving.hands_over:
+            assert outcome.failed == []
+            assert all(end.startswith(_TOLD) for end in outcome.ends), outcome.ends
         assert self.machines.connected() == {coming.number}
 
     def _deploy(self, tree: Path) -> None:
@@ -118,10 +120,9 @@ def upgraded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     if request.param == "this to the next":
         before, after = this, Release(next_release(tree), tree)
     else:
-        before, after = Release(FIRST_RELEASE, tree, tells_streams=False), this
+        before, after = Release(FIRST_RELEASE, tree, hands_over=False), this
         _check_out(_FIRST_COMMIT, tree)
     with Machines(_SETTINGS, code=before.tree, slot_ms=_SLOT_MS) as machines:
-        machines.redeploy()
         await_health(range(3))
         upgraded = Upgraded(machines, Mixed(machines), before, after)
         yield upgraded
@@ -143,7 +144,8 @@ def _check_out(commit: str, tree: Path) -> None:
 def test_tables_of_the_later_release_end_no_stream_and_fail_no_call(upgraded: Upgraded) -> None:
     """`migrate` adds tables, columns and functions while the release before goes on."""
     tree = upgraded.after.tree
-    upgraded.step(f"`migrate` of {upgraded.after.number}", lambda: print(upgraded.machines.migrate(tree)), {})
+    outcome = upgraded.step(f"`migrate` of {upgraded.after.number}", lambda: print(upgraded.machines.migrate(tree)))
+    assert outcome.failed == [] and not outcome.ends
     assert upgraded.machines.connected() == {upgraded.before.number}
 
 
