@@ -1,6 +1,6 @@
 """The settings that one actor uses, and their fingerprint, which tells a new deployment which actors to replace.
 
-Implements: decisions, "Fingerprint of a running actor". Pure, but for the look-up of the installed release.
+Implements: decisions, "Fingerprint of a running actor". Pure.
 
 An actor gets a copy of the settings with only those that it names. Reading another one raises AttributeError, so its
 fingerprint covers all that it can read. A change of a setting that it does not name leaves it running.
@@ -10,13 +10,13 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
 from actors.config import Config
+from actors.release import RELEASE
 
 # Used by every actor: its log, and the page of metrics.
 OF_EVERY_ACTOR = ("telemetry", "serve.internal_port_first")
@@ -53,7 +53,7 @@ def fingerprint(config: Config, names: Iterable[str]) -> str:
     key = hmac.digest(b"" if secret is None else secret.get_secret_value().encode(), _KEY_OF, hashlib.sha256)
     part = part_of(config, names)
     hashes = [f"{branch}:{_hash(key, branch, settings)}" for branch, settings in sorted(vars(part).items())]
-    return " ".join((_release(), *hashes))
+    return " ".join((RELEASE, *hashes))
 
 
 def differences(one: str, other: str) -> str:
@@ -84,10 +84,3 @@ def _plain(value: Any) -> Any:
         case Path():
             return str(value)
     raise TypeError(f"no form for a setting of type {type(value).__name__}")
-
-
-def _release() -> str:
-    try:
-        return version("ledger-gateway")
-    except PackageNotFoundError:  # The code runs from a clone that is not installed.
-        return "not-installed"

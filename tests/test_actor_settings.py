@@ -92,6 +92,15 @@ def test_an_actor_cannot_read_a_setting_that_it_does_not_name() -> None:
     assert SETTINGS.storage.postgres_url is not None, "the whole settings keep theirs"
 
 
+def test_code_of_another_release_replaces_every_actor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the code was put in place of the one before and not installed: the package's files then say the
+    release before, and new replicas would share the actors of old code."""
+    before = {name: fingerprint(SETTINGS, uses) for name, uses in ACTORS.items()}
+    monkeypatch.setattr("actors.actor_settings.RELEASE", "9.9.9")
+    for name, uses in ACTORS.items():
+        assert differences(before[name], fingerprint(SETTINGS, uses)) == "release"
+
+
 def test_what_differs_is_named_for_the_log() -> None:
     one, other = (
         fingerprint(SETTINGS, ("storage", "signals")),

@@ -1,22 +1,25 @@
 """Directs moves of virtual shards until they are spread evenly over as many owners as are wanted, in blocks.
 
-Implements: design, "Owners, for every kind of actor". A shell: ownership/spread.py decides which shards move, and
-moving.py moves them. Shards are spread in blocks, because each front prefers one replica for a block, so that a replica
-has calls for few owners. The first owner runs this. Each step reads everything again, so it may stop at any point, and
-two that run at once do no harm.
+Implements: design, "Owners, for every kind of actor". A shell; which shards move decides ownership/spread.py, and how
+one moves moving.py. In blocks, as each front prefers a replica for a block: so a replica has calls for few owners. The
+first owner runs this. Everything is read anew each time, so it may end anywhere. One at a time directs, and renewing.py
+is another that does: else shards that one moves away to replace their owner would be moved back to it.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from actors.accounts.holders_store import RouteTable
 from actors.accounts.moving import Handover
 from actors.accounts.stored import StoreUnavailable
+from actors.config import StorageConfig
 from actors.hosting import ActorUnreachable
 from actors.ownership.api import Commanded, OwnershipUnavailable
-from actors.ownership.moves import HolderAway, MovesStalled, move_slices
+from actors.ownership.moves import Aim, HolderAway, MovesStalled, move_slices
 from actors.ownership.spread import blocks
+from actors.storage.connections import away_as, checked_postgres
 from actors.units import VIRTUAL_SHARDS
 
 logger = logging.getLogger(__name__)
@@ -28,43 +31,50 @@ SHARDS_AT_ONCE = 32  # Shards in one move. Their accounts wait for it, some hund
 AskOwner = Callable[..., Awaitable[Any]]
 
 
-class Balancing:
-    """Moves shards until they are spread as wanted.
+# Whether nobody else directs moves, for as long as the block runs.
+Alone = Callable[[], AbstractAsyncContextManager[bool]]
 
-    name_of: returns the name of the owner with an index. place: starts the owners with these indexes that do not run.
-    remove: ends all other owners, which have no shards.
-    """
+_DIRECTING = 0x6F77_6E65_7273  # "owners"; any fixed number that no other program uses in this database.
+
+# What keeps a move from being made now.
+NOT_NOW = (HolderAway, MovesStalled, ActorUnreachable, StoreUnavailable, OwnershipUnavailable)
+
+
+@asynccontextmanager
+async def alone_at(storage: StorageConfig) -> AsyncIterator[bool]:
+    """An Alone of all processes with this database: a lock of a connection, which ends with the process. Raises
+    StoreUnavailable."""
+    assert storage.postgres_url is not None
+    url = storage.postgres_url.get_secret_value()
+    pool = await checked_postgres(url, connections_max=1, application="directing moves of accounts")
+    try:
+        with away_as(StoreUnavailable):
+            async with pool.acquire() as connection:
+                try:
+                    yield bool(await connection.fetchval("SELECT pg_try_advisory_lock($1)", _DIRECTING))
+                finally:
+                    if not connection.is_closed():  # The server would notice the end of the pool a little later.
+                        await connection.execute("SELECT pg_advisory_unlock_all()")
+    finally:
+        pool.terminate()
+
+
+class ShardMover:
+    """Has owners hand shards over. name_of: the name of the owner with an index."""
 
     def __init__(
-        self,
-        routes: Callable[[], Awaitable[RouteTable]],
-        ask: AskOwner,
-        place: Callable[[Sequence[int]], Awaitable[None]],
-        remove_others: Callable[[Sequence[int]], Awaitable[None]],
-        name_of: Callable[[int], str],
+        self, routes: Callable[[], Awaitable[RouteTable]], ask: AskOwner, name_of: Callable[[int], str]
     ) -> None:
-        self._routes, self._ask = routes, ask
-        self._place, self._remove_others, self._name_of = place, remove_others, name_of
+        self._routes, self._ask, self._name_of = routes, ask, name_of
         self._handovers: dict[tuple[int, ...], tuple[str, Handover]] = {}
 
-    async def step(self, commanded: Commanded) -> None:
-        """Move all shards that are at the wrong owner. Moves that fail are left to the next step."""
+    async def move(self, names: Sequence[str], aim: Aim) -> int:
+        """Move shards until they are where `aim` wants them among these owners; returns how many were moved. Raises one
+        of NOT_NOW: what was moved stays moved."""
         try:
-            wanted, routes = commanded.wanted, (await self._routes()).owners
-            if not routes:
-                return
-            names = [self._name_of(index) for index in range(wanted)]
-            if [self._name_of(index) for index in routes] == list(blocks(VIRTUAL_SHARDS, {}, names).values()):
-                return
-            await self._place(range(wanted))
-            moved = await move_slices(
-                VIRTUAL_SHARDS, names, self._holders, self._give, self._take, SHARDS_AT_ONCE, aim=blocks
+            return await move_slices(
+                VIRTUAL_SHARDS, names, self._holders, self._give, self._take, SHARDS_AT_ONCE, aim=aim
             )
-            if moved:
-                logger.info("%d shards were moved; %d owners have all of them", moved, wanted)
-                await self._remove_others(range(wanted))
-        except (HolderAway, MovesStalled, ActorUnreachable, StoreUnavailable, OwnershipUnavailable) as error:
-            logger.warning("shards are not spread evenly yet: %s", error)
         finally:
             self._handovers.clear()
 
@@ -93,3 +103,47 @@ class Balancing:
         if isinstance(answer, str):
             raise HolderAway(answer)
         return answer
+
+
+class Balancing:
+    """name_of: the name of the owner with an index. place: starts the owners with these indexes that do not run.
+    remove_others: ends all owners but these; they have no shards."""
+
+    def __init__(
+        self,
+        routes: Callable[[], Awaitable[RouteTable]],
+        ask: AskOwner,
+        place: Callable[[Sequence[int]], Awaitable[None]],
+        remove_others: Callable[[Sequence[int]], Awaitable[None]],
+        name_of: Callable[[int], str],
+        alone: Alone,
+    ) -> None:
+        self._routes, self._name_of, self._alone = routes, name_of, alone
+        self._place, self._remove_others = place, remove_others
+        self._mover = ShardMover(routes, ask, name_of)
+
+    async def step(self, commanded: Commanded) -> None:
+        """Move all shards that are not where they shall be; what cannot be done now is left to the next step."""
+        try:
+            if await self._is_as_wanted(commanded.wanted):
+                return
+            async with self._alone() as is_alone:
+                if is_alone:
+                    await self._spread(commanded.wanted)
+        except NOT_NOW as error:
+            logger.warning("shards are not spread evenly yet: %s", error)
+
+    async def _is_as_wanted(self, wanted: int) -> bool:
+        names, routes = self._names(wanted), (await self._routes()).owners
+        target = blocks(VIRTUAL_SHARDS, {}, names).values()
+        return not routes or [self._name_of(index) for index in routes] == list(target)
+
+    async def _spread(self, wanted: int) -> None:
+        await self._place(range(wanted))
+        moved = await self._mover.move(self._names(wanted), blocks)
+        if moved:
+            logger.info("%d shards were moved; %d owners have all of them", moved, wanted)
+            await self._remove_others(range(wanted))
+
+    def _names(self, wanted: int) -> list[str]:
+        return [self._name_of(index) for index in range(wanted)]

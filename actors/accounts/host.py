@@ -28,7 +28,7 @@ from actors.accounts.api import (
     Value,
     owner_name,
 )
-from actors.accounts.balancing import KIND, Balancing
+from actors.accounts.balancing import KIND, Balancing, alone_at
 from actors.accounts.guarding import ANSWER_SECONDS, Guarding
 from actors.accounts.holders_store import RouteTable
 from actors.accounts.ledger_clock import LedgerClock
@@ -222,7 +222,14 @@ class AccountShardActor(ReportingActor):
         self._watcher = asyncio.create_task(self._watch(shard))
         self._guard = asyncio.create_task(self._guarding(store).run())
         if self._index == 0:
-            balancing = Balancing(store.holders.routes, _ask_owner, self._place, self._remove_others, owner_name)
+            balancing = Balancing(
+                store.holders.routes,
+                ask_owner,
+                self._place,
+                self._remove_others,
+                owner_name,
+                lambda: alone_at(storage),
+            )
             self._counts = CountFollower(
                 KIND, PostgresOwnership(pool), balancing.step, (StoreUnavailable,), _BALANCE_SECONDS
             )
@@ -270,5 +277,5 @@ class AccountShardActor(ReportingActor):
         os._exit(1)
 
 
-async def _ask_owner(name: str, method: str, *arguments: Any) -> Any:
+async def ask_owner(name: str, method: str, *arguments: Any) -> Any:
     return await hosting.ask(hosting.Reference(name), method, *arguments, wait_seconds=_MOVE_SECONDS)

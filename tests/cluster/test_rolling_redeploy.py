@@ -6,7 +6,6 @@ Rules: actors/launch/README.md, "A replica that leaves"; streams/README.md, "Whe
 
 import asyncio
 import os
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,38 +18,16 @@ from tests.cluster.machine_clients import Callers
 from tests.customers import Customer
 from tests.stream_checks.redeployment import redeploy
 from tests.stream_checks.websocket_kills import disturbed
-from tests.stream_checks.yellowstone_followers import Follower, Update
+from tests.stream_checks.yellowstone_followers import ToldFollower
 from tests.stream_checks.yellowstone_kill import Kill
 
 _STREAMS, _CALLS_PER_SECOND, _GRACE_SECONDS = 100, 20, 20.0
-_RESUME = re.compile(r"subscribe again with from_slot (\d+)")
 
 pytestmark = [
     pytest.mark.kills,
     pytest.mark.timeout(600),
     pytest.mark.skipif("LONG_TESTS" not in os.environ, reason="takes minutes: set LONG_TESTS=1"),
 ]
-
-
-class ToldFollower(Follower):
-    """Goes on from the slot that the end of its stream names, and counts what comes again from before that slot."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.resumed: int | None = None
-        self.from_before = 0
-
-    async def _follow(self) -> str:
-        end = await super()._follow()
-        if (found := _RESUME.search(end)) is not None:
-            self.final = self.resumed = int(found[1])
-        return end
-
-    def _take(self, update: Any, here: set[Update]) -> None:
-        kind = update.WhichOneof("update_oneof")
-        if self.resumed is not None and kind in ("slot", "block_meta", "transaction"):
-            self.from_before += getattr(update, kind).slot < self.resumed
-        super()._take(update, here)
 
 
 @pytest.fixture(scope="module")

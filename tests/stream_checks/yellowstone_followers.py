@@ -7,6 +7,7 @@ JSON-RPC from the node, slot by slot, so that no stream is compared with another
 
 import asyncio
 import random
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ LEVEL_STATUSES = (geyser_pb2.SLOT_PROCESSED, geyser_pb2.SLOT_CONFIRMED, geyser_p
 _RETRY_SECONDS, _RETRY_SECONDS_MAX = 0.2, 5.0  # Times 1 to 2, at random: after a kill all clients come back at once.
 _AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
 _AGAIN_WORDS = ("try again", "subscribe again")  # In a RESOURCE_EXHAUSTED that does not mean a lack of credits.
+
+_RESUME = re.compile(r"subscribe again with from_slot (\d+)")
 
 Update = tuple[str, int, Any]
 
@@ -123,6 +126,27 @@ class Follower:
 def _is_to_come_again(error: grpc.aio.AioRpcError) -> bool:
     words = error.details() or ""
     return error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and any(one in words for one in _AGAIN_WORDS)
+
+
+class ToldFollower(Follower):
+    """Goes on from the slot that the end of its stream names, and counts what comes again from before that slot."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.resumed: int | None = None
+        self.from_before = 0
+
+    async def _follow(self) -> str:
+        end = await super()._follow()
+        if (found := _RESUME.search(end)) is not None:
+            self.final = self.resumed = int(found[1])
+        return end
+
+    def _take(self, update: Any, here: set[Update]) -> None:
+        kind = update.WhichOneof("update_oneof")
+        if self.resumed is not None and kind in ("slot", "block_meta", "transaction"):
+            self.from_before += getattr(update, kind).slot < self.resumed
+        super()._take(update, here)
 
 
 class ChainAtNode:

@@ -1,0 +1,63 @@
+"""Replaces owners of an earlier release, or with other settings, while their accounts are served by another one.
+
+Implements: launch/README.md, "A new deployment"; design, "Owners, for every kind of actor". A shell; how a shard moves
+is moving.py's. One more owner starts, takes the shards of each old one in turn, and gives them back to its successor.
+An owner that was killed with its accounts would leave them unserved for as long as a process takes to start.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from actors.accounts.balancing import NOT_NOW, ShardMover
+from actors.ownership.moves import Aim
+
+logger = logging.getLogger(__name__)
+
+OWNERS_MAX = 256  # The routes have a byte for each shard.
+
+# Of one index. start: has an owner with the settings of now run there, in place of one with others, and waits for it.
+Start = Callable[[int], Awaitable[None]]
+Remove = Callable[[int], Awaitable[None]]
+
+
+class Renewing:
+    def __init__(self, mover: ShardMover, start: Start, remove: Remove, name_of: Callable[[int], str]) -> None:
+        self._mover, self._start, self._remove, self._name_of = mover, start, remove, name_of
+
+    async def renew(self, outdated: Sequence[int], spare: int) -> bool:
+        """Replace the owners with these indexes. spare: an index that no owner has. Returns whether all were replaced
+        without their accounts; the others run as before, and the next owner that directs takes the spare's shards.
+        """
+        if spare >= OWNERS_MAX:
+            return False
+        try:
+            await self._start(spare)
+            # The first owner directs moves. It is the first here, so that no older one undoes those of a renewal that
+            # ended in the middle.
+            for index in sorted(outdated):
+                await self._hand_over(index, spare)
+                await self._start(index)
+                await self._hand_over(spare, index)
+            await self._remove(spare)
+        except NOT_NOW as error:
+            logger.warning("owners of accounts cannot be replaced one by one: %s", error)
+            return False
+        logger.info("%d owners of accounts were replaced; their accounts were served all the while", len(outdated))
+        return True
+
+    async def _hand_over(self, giver: int, taker: int) -> None:
+        names = self._name_of(giver), self._name_of(taker)
+        await self._mover.move(names, to_successor(*names))
+
+
+def to_successor(giver: str, taker: str) -> Aim:
+    """Every slice of the giver goes to the taker, and no other moves."""
+
+    def aim(slices: int, holders: Mapping[int, str], _wanted: Sequence[str]) -> dict[int, str]:
+        return {
+            number: taker if holder == giver else holder
+            for number in range(slices)
+            if (holder := holders.get(number)) is not None
+        }
+
+    return aim
