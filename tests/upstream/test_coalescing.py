@@ -222,6 +222,19 @@ async def test_a_timeout_is_of_the_one_who_asked():
     assert {(await call).kind for call in late} == {AnswerKind.RESULT}
 
 
+async def test_the_lack_of_memory_is_of_the_one_who_asked():
+    """It is that of its account's share; others who wait for the same block have a share of their own."""
+    world = World()
+    first = world.ask("getBlock", b"[5]")
+    await settle()
+    late = [world.ask("getBlock", b"[5]") for _ in range(3)]
+    await world.answer(replies.NO_ROOM)
+    assert await first is replies.NO_ROOM
+    await world.answer(BLOCK)
+    assert {(await call).kind for call in late} == {AnswerKind.RESULT}
+    assert len(world.node.asked) == 2
+
+
 async def test_a_turn_that_does_not_come_in_time_is_a_timeout():
     """A request that hangs holds nobody longer than his class allows, and the flight lands as if he had not been."""
     world = World()
