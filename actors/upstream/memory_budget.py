@@ -1,6 +1,6 @@
 """Limits the bytes of large answers that this process holds at once, and shares them among accounts.
 
-Implements: large answers (memory is bounded, however many are requested at once); threat 60. The rules are those of
+Implements: large answers (memory is bounded, however many are requested at once). The rules are those of
 README.md, "Large answers".
 
 client.py claims the bytes of an answer when it knows the length, and reads the body only after the claim is granted.
