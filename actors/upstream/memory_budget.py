@@ -44,7 +44,7 @@ class _Claim(NamedTuple):
     granted: asyncio.Future[None]
 
 
-class Holding:
+class HeldMemory:
     """The bytes of one answer that has arrived."""
 
     __slots__ = ("account", "gives_way", "sent_by", "size")
@@ -56,7 +56,7 @@ class Holding:
 
 
 @contextmanager
-def being_sent(holdings: Sequence[Holding], break_off: Callable[[], None]) -> Iterator[None]:
+def being_sent(holdings: Sequence[HeldMemory], break_off: Callable[[], None]) -> Iterator[None]:
     """While these answers are sent to one client. break_off: called once, when one of them has to give way."""
 
     def gives_way() -> None:
@@ -87,7 +87,7 @@ class MemoryBudget:
         self._waiting: dict[bytes, deque[_Claim]] = {}  # By account, in the order of their coming.
         self._last_number = 0
         self._is_turn_of_least = False
-        self._holdings: dict[Holding, None] = {}  # In the order of their coming.
+        self._holdings: dict[HeldMemory, None] = {}  # In the order of their coming.
         self._look: asyncio.TimerHandle | None = None
 
     async def claim(self, size: int, account: bytes = b"", give_up_at: float = inf) -> int:
@@ -122,7 +122,7 @@ class MemoryBudget:
             if not claim.granted.done() and (now() >= give_up_at or not self._may_have(claim.account, claim.size)):
                 raise NoRoom
 
-    def give_back(self, size: int, account: bytes = b"", holding: Holding | None = None) -> None:
+    def give_back(self, size: int, account: bytes = b"", holding: HeldMemory | None = None) -> None:
         """holding: of the answer that arrived in this memory, where it did."""
         if holding is not None:
             del self._holdings[holding]
@@ -137,9 +137,9 @@ class MemoryBudget:
                 del self._held[account]
         self._grant()
 
-    def arrived(self, size: int, account: bytes) -> Holding:
+    def arrived(self, size: int, account: bytes) -> HeldMemory:
         """The answer for which these bytes were claimed is whole. What is returned goes to give_back."""
-        holding = Holding(size, account)
+        holding = HeldMemory(size, account)
         self._holdings[holding] = None
         return holding
 
@@ -213,7 +213,7 @@ class MemoryBudget:
         self._look = None
         self._grant()
 
-    def _slowest(self, account: bytes, now: float) -> Holding | None:
+    def _slowest(self, account: bytes, now: float) -> HeldMemory | None:
         """The next one to give way to this account. An answer that several clients share is as old as its last one."""
         held = Counter(self._held)
         for each in self._holdings:

@@ -17,7 +17,7 @@ import orjson
 
 from actors.errors import Err, Refusal
 from actors.upstream.large_bodies import ENDS_BYTES, HashedAnswer, LargeBody, place_by_the_ends
-from actors.upstream.memory_budget import Holding
+from actors.upstream.memory_budget import HeldMemory
 
 CACHE_HIT = "hit"  # As `NodeAnswer.cache` and X-Cache say it.
 MADE_ID = b"1"  # In answers made here. Each request to a node has its own id (client.py).
@@ -57,7 +57,7 @@ class Lease:
 
     __slots__ = ("_give_back", "holding", "whole")
 
-    def __init__(self, give_back: Callable[[], None], holding: Holding | None = None) -> None:
+    def __init__(self, give_back: Callable[[], None], holding: HeldMemory | None = None) -> None:
         self._give_back, self.holding = give_back, holding
         self.whole: Any = None
 

@@ -29,7 +29,7 @@ from actors.gateway.calls.outcomes import Reply
 from actors.gateway.calls.replies import Response
 from actors.gateway.calls.requests import HeaderFacts, Send
 from actors.http_server.exchange import AnswerWithdrawn
-from actors.upstream.memory_budget import Holding, being_sent
+from actors.upstream.memory_budget import HeldMemory, being_sent
 from actors.upstream.replies import DeferredAnswer, NodeAnswer
 
 logger = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ def _served(node: str, cache: str) -> tuple[tuple[bytes, bytes], ...]:
     return tuple((name, said.encode("ascii")) for name, said in ((b"x-node", node), (b"x-cache", cache)) if said)
 
 
-def _holdings(answers: Sequence[NodeAnswer]) -> list[Holding]:
+def _holdings(answers: Sequence[NodeAnswer]) -> list[HeldMemory]:
     leases = (answer.lease for answer in answers)
     return [lease.holding for lease in leases if lease is not None and lease.holding is not None]
 

@@ -18,7 +18,7 @@ from actors.gateway.calls import admission, headers
 from actors.gateway.calls.headers import HeaderList
 from actors.gateway.calls.requests import RefusedCaller, Request
 from actors.http_server.responses import HttpResponse
-from actors.upstream.memory_budget import Holding
+from actors.upstream.memory_budget import HeldMemory
 
 _INVALID_REQUEST_CODE = -32600  # JSON-RPC's own, for items of a batch; the table gives HTTP 400 for whole requests.
 _PARSE_ERROR_CODE = -32700  # JSON-RPC's own, for messages of a WebSocket.
@@ -44,7 +44,7 @@ class Response(HttpResponse):
     """
 
     kept: Sequence[object] = ()
-    holdings: Sequence[Holding] = ()
+    holdings: Sequence[HeldMemory] = ()
     id: str = ""
     refused: Sequence[str] = ()
     content_type: bytes = b"application/json"
