@@ -12,6 +12,7 @@ from actors.accounts.account import (
     Account,
     Deposit,
     Event,
+    Hold,
     HoldEnded,
     Mark,
     MarkKind,
@@ -39,7 +40,7 @@ from actors.accounts.credits import (
 from actors.accounts.ends import VOIDED, End, posted_by
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.stored import Past
-from actors.calls import Outcome, SettleRequest, with_key
+from actors.calls import Outcome, SettleRequest, is_lasting, with_key
 
 ADJUSTMENT_MAX = 10**15  # Ten billion USDC at the default price: a larger amount is a typing mistake of the operator.
 
@@ -131,12 +132,23 @@ def decide_settle(account: Account, request: SettleRequest, moment: Moment, aske
             return _REFUSED
     elif charged == 0:
         return Settlement(True, HoldEnded(operation, moment.steady))
-    elif not 0 < charged <= hold.ceiling:
-        return _REFUSED  # A replica that charges more than its hold has a fault; the customer does not pay for it.
+    elif not 0 < charged <= hold.ceiling and not _is_priced_anew(account, hold, request, moment):
+        return _REFUSED  # A replica that charges more than its hold is broken; the customer does not pay.
     moves = plan_spend(account.purse, charged)
     description = with_key(request.evidence, key) if key else request.evidence
     what = operation, request.method, request.outcome, description
     return Settlement(True, moved(account, moment, EntryType.DEBIT, moves, *what, key=key))
+
+
+def _is_priced_anew(account: Account, hold: Hold, request: SettleRequest, moment: Moment) -> bool:
+    """Whether a call under an Idempotency-Key was run again after its account had got a dearer price list, while the
+    hold of its first run is here. It costs what the second run said, if the credits left cover the rest."""
+    if not is_lasting(request.operation) or not hold.ceiling < request.charged <= request.ceiling:
+        return False
+    path = account.keys.path(hold.key)
+    if hold.key and not path:
+        return False
+    return request.charged - hold.ceiling <= credits_left(account, moment, path)
 
 
 def _settle_again(account: Account, request: SettleRequest, end: End, moment: Moment, asked_store: bool) -> Settlement:

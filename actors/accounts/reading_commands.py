@@ -97,7 +97,7 @@ class ReadingCommands:
         """Return a page, and since when entries are kept."""
         wanted = command.filter or NO_FILTER
         entries = await self._store.entries(pubkey, command.offset, command.limit, command.debits_only, wanted)
-        kept = await kept_for(self._store.cuts, wanted, not entries)
+        kept = await kept_for(self._store.cuts, pubkey, wanted, not entries)
         return kept if isinstance(kept, Refusal) else (entries, kept)
 
     async def _read_usage(self, command: api.ReadUsage) -> Reply:

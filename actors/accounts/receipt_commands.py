@@ -95,7 +95,7 @@ class ReceiptCommands:
     async def _receipts(self, command: ReadReceipts) -> tuple[Receipt, ...] | Refusal:
         limit = min(command.limit, RECEIPTS_MAX)
         entries = await self._entries(command.pubkey, 0, limit, False, command.filter)
-        kept = await kept_for(self._cuts, command.filter, not entries)
+        kept = await kept_for(self._cuts, command.pubkey, command.filter, not entries)
         if isinstance(kept, Refusal):
             return kept
         found = await self.of(command.pubkey, entries)

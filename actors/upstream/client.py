@@ -29,7 +29,7 @@ from actors.upstream.connections import (
     node_address,
 )
 from actors.upstream.large_bodies import HASHED_FOR, LargeBody
-from actors.upstream.memory_budget import LARGE_BYTES, MemoryBudget
+from actors.upstream.memory_budget import LARGE_BYTES, MemoryBudget, NoRoom
 from actors.upstream.method_lanes import may_repeat
 from actors.upstream.replies import AnswerKind, Lease, NodeAnswer
 from actors.upstream.side_hash import SideHash
@@ -49,6 +49,7 @@ _RETRY_SECONDS_MAX = 60  # Another node, or another replica, may take calls agai
 # Shorter bodies are hashed in the event loop, in 0.3 ms at most; a thread would have to be woken for them.
 _HASHED_BESIDE_BYTES_MIN = 512 << 10
 _HASH_ANSWER_BYTES_MAX = 1_024
+_REFUSING_SECONDS = 0.05  # Before a call's time is over, it is told that there is no memory for its answer.
 _ACCESS_REFUSED = (401, 402, 403, 407)  # These statuses concern our access to the node, not the call.
 
 
@@ -106,9 +107,9 @@ class NodeClient:
         give_up_at = asyncio.get_running_loop().time() + timeout_ms / 1000
         try:
             async with asyncio.timeout_at(give_up_at):
-                answer = await self._ask(method, params, bytes_max)
+                answer = await self._ask(method, params, bytes_max, give_up_at)
                 if answer is None and may_repeat(method):
-                    answer = await self._ask(method, params, bytes_max)
+                    answer = await self._ask(method, params, bytes_max, give_up_at)
         except TimeoutError:
             return replies.TIMED_OUT
         finally:
@@ -128,7 +129,7 @@ class NodeClient:
         if self._connections is not None:
             await self._connections.close()
 
-    async def _ask(self, method: str, params: bytes, bytes_max: int | None) -> NodeAnswer | None:
+    async def _ask(self, method: str, params: bytes, bytes_max: int | None, give_up_at: float) -> NodeAnswer | None:
         """Send the request and read its answer. None: the connection closed before an answer began."""
         if self._is_closed:
             return replies.UNREACHABLE
@@ -138,7 +139,8 @@ class NodeClient:
         # The id comes last: a node that answers with it has read the whole request.
         body = b'{"jsonrpc":"2.0","method":"%b","params":%b,"id":%b}' % (method.encode(), params, request_id)
         connections = self._connections
-        read = self._answer if bytes_max is None else partial(self._answer, bytes_max=bytes_max)
+        most = self._answer_bytes_max if bytes_max is None else bytes_max
+        read = partial(self._answer, bytes_max=most, give_up_at=give_up_at - _REFUSING_SECONDS)
         try:
             return await connections.exchange(body, request_id, read, self._further_headers())
         except UnsupportedAiohttp as error:
@@ -157,24 +159,35 @@ class NodeClient:
         status: int,
         headers: Any,
         is_chunked: bool,
-        payload: BodyReader,
-        bytes_max: int | None = None,
+        payload: aiohttp.StreamReader,
+        *,
+        bytes_max: int,
+        give_up_at: float,
     ) -> NodeAnswer:
-        """Read an answer as ReadAnswer. A result needs status 200; a JSON-RPC error may come with 4xx and 5xx too."""
-        most = self._answer_bytes_max if bytes_max is None else bytes_max
+        """Read an answer as ReadAnswer. A result needs status 200; a JSON-RPC error may come with 4xx and 5xx too.
+
+        give_up_at: waiting for memory, in the time of the loop.
+        """
+        bounds = bytes_max, give_up_at
         if status == _OK:
-            return await self._read(request_id, headers, is_chunked, payload, most)
-        if status == _TOO_MANY:  # The node did not take the call, so its body is no answer.
+            return await self._read(request_id, headers, is_chunked, payload, *bounds)
+        if status == _TOO_MANY:  # The node has not taken the call, so no body of it is an answer.
             return replies.overloaded(_retry_seconds(headers.get("Retry-After", "")))
         if status not in _ERRORS or status in _ACCESS_REFUSED:
             return replies.UNREACHABLE
-        answer = await self._read(request_id, headers, is_chunked, payload, most)
+        answer = await self._read(request_id, headers, is_chunked, payload, *bounds)
         if answer.kind is not AnswerKind.ERROR:
             return replies.UNREACHABLE  # The node's HTTP server, or a proxy before it, sent a page of text.
         return msgspec.structs.replace(answer, turned_away=True) if status >= 500 else answer
 
     async def _read(
-        self, request_id: bytes, headers: Any, is_chunked: bool, payload: BodyReader, bytes_max: int
+        self,
+        request_id: bytes,
+        headers: Any,
+        is_chunked: bool,
+        payload: aiohttp.StreamReader,
+        bytes_max: int,
+        give_up_at: float,
     ) -> NodeAnswer:
         if headers.get("Content-Encoding") not in _UNCOMPRESSED:
             return replies.GARBAGE  # Compression was not asked for, and a small answer may unpack to a huge one.
@@ -186,9 +199,14 @@ class NodeClient:
             return replies.OVERSIZED
         if size is not None and size <= replies.VALIDATED_BYTES_MAX and not isinstance(payload, SocketBody):
             return replies.judge(await payload.read(), self._name, request_id=request_id)
-        return await self._read_large(request_id, payload, size, bytes_max)
+        try:
+            return await self._read_large(request_id, payload, size, bytes_max, give_up_at)
+        except NoRoom:  # Of the parts of a composed answer, nobody's share is taken.
+            return replies.TIMED_OUT if HASHED_FOR.get() is None else replies.NO_ROOM
 
-    async def _read_large(self, request_id: bytes, payload: BodyReader, size: int | None, bytes_max: int) -> NodeAnswer:
+    async def _read_large(
+        self, request_id: bytes, payload: aiohttp.StreamReader, size: int | None, bytes_max: int, give_up_at: float
+    ) -> NodeAnswer:
         """Read a large body, or a chunked one, whose length is unknown: it claims twice as much memory each time.
 
         aiohttp reads no more than its buffer while this waits, so the node waits too.
@@ -199,20 +217,15 @@ class NodeClient:
         account = b"" if asked is None else asked[2]
         try:
             if size is not None and size > LARGE_BYTES:
-                claimed = await self._budget.claim(size, account)
-            if isinstance(payload, SocketBody):
-                await payload.into(body.add)  # It is no longer than its length says, which is claimed.
-            else:
-                async for part in _pieces(payload, size is not None):
-                    body.add(part)
-                    if body.size > bytes_max:
-                        return replies.OVERSIZED
-                    if size is None and body.size > max(claimed, LARGE_BYTES):
-                        more = min(max(claimed, 8 * LARGE_BYTES), bytes_max - claimed)
-                        claimed += await self._budget.claim(more, account)
-            if isinstance(body.hash, SideHash):
-                await body.hash.caught_up()
-            lease = Lease(partial(self._budget.give_back, claimed, account)) if claimed else None
+                claimed = await self._budget.claim(size, account, give_up_at)
+            async for part in _pieces(payload, size is not None):
+                body.add(part)
+                if body.size > bytes_max:
+                    return replies.OVERSIZED
+                if size is None and body.size > max(claimed, LARGE_BYTES):
+                    more = min(max(claimed, 8 * LARGE_BYTES), bytes_max - claimed)
+                    claimed += await self._budget.claim(more, account, give_up_at)
+            lease = None if not claimed else self._lease(claimed, account)
             claimed = 0
         except BaseException:
             if isinstance(body.hash, SideHash):
@@ -225,6 +238,10 @@ class NodeClient:
         if answer is not None:
             return answer
         return replies.judge(await joined(body.parts()), self._name, lease, request_id)
+
+    def _lease(self, claimed: int, account: bytes) -> Lease:
+        holding = self._budget.arrived(claimed, account)
+        return Lease(partial(self._budget.give_back, claimed, account, holding), holding)
 
 
 async def _pieces(payload: aiohttp.StreamReader, is_one: bool) -> AsyncIterator[bytes]:

@@ -213,8 +213,10 @@ class CoalescedReads:
             del self._shared_reads[read.key]
 
     def _came_too_early(self, answer: NodeAnswer, give_up_at: float) -> bool:
-        """Return whether a timeout counts for the first caller only: callers that joined later may have time left."""
-        return answer.kind is AnswerKind.TIMED_OUT and (give_up_at - self._loop.time()) * 1000 > _AGAIN_MS_MIN
+        """Return whether a failure counts for the first caller only: callers that joined later may have time left after
+        its timeout, and memory where its account has its share."""
+        is_its_own = answer.kind is AnswerKind.TIMED_OUT or answer is replies.NO_ROOM
+        return is_its_own and (give_up_at - self._loop.time()) * 1000 > _AGAIN_MS_MIN
 
 
 def _cannot_change(read: Read, shared: _SharedRead) -> bool:

@@ -17,6 +17,7 @@ import orjson
 
 from actors.errors import Err, Refusal
 from actors.upstream.large_bodies import ENDS_BYTES, HashedAnswer, LargeBody, place_by_the_ends
+from actors.upstream.memory_budget import HeldMemory
 
 CACHE_HIT = "hit"  # Values of `NodeAnswer.cache` and X-Cache.
 MADE_ID = b"1"  # In answers made here. Each request to a node has its own id (client.py).
@@ -51,12 +52,13 @@ class Lease:
     """The memory that a large answer claimed; given back when the last holder drops the answer.
 
     whole: a task that joins, or has joined, its parts for all holders (whole_bodies.py). None: nobody needed that.
+    holding: for whoever sends the answer, which may have to give way to others (memory_budget.py).
     """
 
-    __slots__ = ("_give_back", "whole")
+    __slots__ = ("_give_back", "holding", "whole")
 
-    def __init__(self, give_back: Callable[[], None]) -> None:
-        self._give_back = give_back
+    def __init__(self, give_back: Callable[[], None], holding: HeldMemory | None = None) -> None:
+        self._give_back, self.holding = give_back, holding
         self.whole: Any = None
 
     def __del__(self) -> None:
@@ -211,6 +213,11 @@ GARBAGE = NodeAnswer(AnswerKind.GARBAGE)
 UNREACHABLE = NodeAnswer(AnswerKind.UNREACHABLE)
 NOT_SENT = NodeAnswer(AnswerKind.UNREACHABLE, error_message="no connection")  # No byte of the call was sent.
 TIMED_OUT = NodeAnswer(AnswerKind.TIMED_OUT)
+_NO_ROOM = "large answers take all the memory that they may have here, and of it your account has its share"
+# The node has answered, and there was no memory for it in all the time of the call.
+NO_ROOM = RefusedAnswer(
+    AnswerKind.OVERSIZED, refusal=Refusal(Err.SERVICE_TEMPORARILY_UNAVAILABLE, _NO_ROOM, retry_seconds=5)
+)
 OVERSIZED = NodeAnswer(AnswerKind.OVERSIZED)
 
 

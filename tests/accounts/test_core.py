@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from actors.accounts.account import Account, Mark, MarkKind, Moment, Moved, apply
@@ -75,6 +76,18 @@ def test_at_most_the_held_amount_is_charged() -> None:
     assert (account.purse.balance, account.purse.held, account.seq) == before
     assert end(account, decide_settle(account, settle(1, 20, ceiling=25), START))
     assert (account.purse.balance, account.purse.held, account.total_consumed) == (80, 0, 20)
+
+
+@pytest.mark.parametrize(("ceiling", "balance", "ok"), [(50, 60, True), (50, 49, False), (49, 60, False)])
+def test_a_call_under_a_key_that_is_run_again_by_a_dearer_list_costs_what_it_said_then(
+    ceiling: int, balance: int, ok: bool
+) -> None:
+    """Decisions, "Price lists". Its first run left the outcome open, and the hold. A send that landed was free."""
+    account, name = opened(credits=balance), b"\xff" * 16
+    admit(account, msgspec.structs.replace(hold(1, 25), operation=name))
+    ending = msgspec.structs.replace(settle(1, 50, ceiling=ceiling), operation=name)
+    assert end(account, decide_settle(account, ending, START)) is ok
+    assert (account.purse.balance, account.purse.held) == ((balance - 50, 0) if ok else (balance, 25))
 
 
 @pytest.mark.parametrize(("age", "balance", "ok"), [(120, 25, True), (121, 25, False), (0, 24, False), (-30, 25, True)])

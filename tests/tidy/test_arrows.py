@@ -104,9 +104,10 @@ OPEN = {
     # Holders of slices, their even spread and their moves, for every kind of actor that scales.
     "ownership": {"director", "held", "keeper", "moves", "pulses", "silence", "spread", "spreading", "store", "team"},
     # What a node's answer means, and the state that health is told from; an operator's commands about nodes, as values;
-    # what callers make of each node; the place that a part of a call holds while it asks.
+    # what callers make of each node; the place that a part of a call holds while it asks, and the memory that a large
+    # answer holds while it is sent.
     "upstream": {
-        *("account_view", "held_places", "large_bodies", "node_commands", "node_health"),
+        *("account_view", "held_places", "large_bodies", "memory_budget", "node_commands", "node_health"),
         *("node_work", "replies", "signature_status", "single_nodes", "whole_bodies"),
     },
     # A transport: both ends of it, and the form of what travels.

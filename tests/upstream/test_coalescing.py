@@ -207,16 +207,17 @@ async def test_a_failure_is_everybodys(failure):
     assert len(world.node.asked) == 1
 
 
-async def test_a_timeout_is_of_the_one_who_asked():
-    """Who came later has time left, and asks again with the others; whose time is over has his timeout."""
+@pytest.mark.parametrize("failure", [replies.TIMED_OUT, replies.NO_ROOM])
+async def test_a_timeout_is_of_the_one_who_asked(failure):
+    """Who came later has time left, and memory of its account, and asks again; whose time is over has a timeout."""
     world = World()
     first = world.ask("getBlock", b"[5]", 60)
     await settle()
     late = [world.ask("getBlock", b"[5]") for _ in range(3)]
     short = world.ask("getBlock", b"[5]", 1)
     assert (await short).kind is AnswerKind.TIMED_OUT
-    await world.answer(replies.TIMED_OUT)
-    assert (await first).kind is AnswerKind.TIMED_OUT
+    await world.answer(failure)
+    assert await first is failure
     assert len(world.node.asked) == 2
     await world.answer(BLOCK)
     assert {(await call).kind for call in late} == {AnswerKind.RESULT}

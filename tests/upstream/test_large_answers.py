@@ -5,8 +5,13 @@ import asyncio
 import pytest
 
 from actors.config import UpstreamConfig
+from actors.upstream import replies
 from actors.upstream.client import NodeClient
+from actors.upstream.hedging import Hedges
+from actors.upstream.large_bodies import HASHED_FOR
 from actors.upstream.memory_budget import MemoryBudget
+from actors.upstream.node_selection import NodeSelection
+from actors.upstream.pool import NodePool
 from actors.upstream.replies import AnswerKind
 
 from .nodes import Exchange, RawNode, running
@@ -72,4 +77,29 @@ async def test_an_answer_of_unknown_length_never_claims_more_than_is_taken():
         assert budget.bytes_free == 0
         del answer
         assert budget.bytes_free == budget.bytes_max
+        await client.close()
+
+
+async def test_a_call_without_memory_for_its_answer_is_refused_in_time_and_the_node_is_not_blamed():
+    """The node has answered: a timeout of it would count against it, and turn other customers' sends away from it."""
+    body = b'{"jsonrpc":"2.0","result":"' + b"x" * (2 << 20) + b'","id":1}'
+
+    async def large(exchange: Exchange) -> None:
+        await exchange.send(exchange.response(body))
+
+    async with running(RawNode(large)) as node:
+        budget = MemoryBudget(5 << 20, share_seconds=0.02)
+        client = NodeClient(UpstreamConfig(), node.url, "a", budget)
+        HASHED_FOR.set((b"[5]", b"1", b"one"))
+        held = await client.call("getBlock", b"[5]", CLASS_TIMEOUT_MS)
+        assert held.kind is AnswerKind.RESULT
+        assert await client.call("getBlock", b"[6]", CLASS_TIMEOUT_MS) is replies.NO_ROOM, "its account has its share"
+        HASHED_FOR.set((b"[5]", b"1", b"two"))
+        budget.bytes_free -= 2 << 20
+        assert await client.call("getBlock", b"[6]", 200) is replies.NO_ROOM, "there is none for anybody"
+        selection = NodeSelection(UpstreamConfig(nodes=({"name": "a", "url": node.url},)).named_nodes, 128, 1_000)
+        pool = NodePool(selection, [client], Hedges(20, 10))
+        for _ in range(6):
+            assert await pool.call("getBlock", b"[6]", 100) is replies.NO_ROOM
+        assert [breaker.failures for breaker in selection.all[0].breakers] == [0, 0, 0, 0]
         await client.close()

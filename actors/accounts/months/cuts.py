@@ -61,11 +61,10 @@ class PostgresCutsStore:
         return found
 
 
-async def kept_for(cuts: CutsStore, wanted: LedgerFilter, is_empty: bool) -> int | Refusal:
-    """Return since when entries are kept, or a refusal where a listing asks for earlier ones.
-
-    Call it after the listing: then a listing that was complete is never refused, and an incomplete one always is.
-    is_empty: the listing found nothing."""
+async def kept_for(cuts: CutsStore, pubkey: bytes, wanted: LedgerFilter, is_empty: bool) -> int | Refusal:
+    """Since when entries are kept, or the refusal where a listing asks for earlier ones. To be asked behind the
+    listing, so that one that was whole then is never refused, and one that was not always is. is_empty: it found
+    nothing."""
     kept_from_ms = await cuts.kept_from_ms()
     if not kept_from_ms:
         return 0
@@ -74,7 +73,8 @@ async def kept_for(cuts: CutsStore, wanted: LedgerFilter, is_empty: bool) -> int
     if not is_empty:
         return kept_from_ms
     times = [wanted.before[0] if wanted.before else None, None if wanted.to_ms is None else wanted.to_ms - 1]
-    if wanted.operation is not None:
+    if wanted.operation is not None and await cuts.carried(pubkey) is not None:
+        # Whose it was is not known any more: not of an account that had no entries then.
         times.append(await cuts.debited_ms(wanted.operation))
     if any(at_ms is not None and at_ms < kept_from_ms for at_ms in times):
         return detached(kept_from_ms)

@@ -18,6 +18,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 
 from actors.accounts.api import AccountsClient
 from actors.calls import SettleRequest
@@ -28,6 +29,7 @@ from actors.gateway.calls.outcomes import Reply
 from actors.gateway.calls.replies import Response
 from actors.gateway.calls.requests import HeaderFacts, Send
 from actors.http_server.exchange import AnswerWithdrawn
+from actors.upstream.memory_budget import HeldMemory, being_sent
 from actors.upstream.replies import DeferredAnswer, NodeAnswer
 
 logger = logging.getLogger(__name__)
@@ -51,7 +53,8 @@ def single(reply: Reply, raw_id: bytes) -> Response:
         response = Response(200, answer.reply(raw_id), served, charges)
     else:
         response = Response(200, b"", served, charges, answer.reply_parts(raw_id), kept=(answer,))
-    if reply.charge is None:  # Otherwise its charge tells the cost.
+        response.holdings = _holdings((answer,))
+    if reply.charge is None:  # Else its charge alone tells the cost.
         tell_cost(response, (reply,))
     return response
 
@@ -72,6 +75,7 @@ def batch(items: Sequence[Reply], request_id: str, deposit: dict[str, str]) -> R
             answer = reply.answer
             parts += (_item(reply, request_id, deposit),) if answer is None else answer.reply_parts(reply.id)
         response = Response(200, b"", served_by(answers), charges, (*parts, b"]"), kept=answers, refused=refused)
+        response.holdings = _holdings(answers)
     tell_cost(response, items)
     return response
 
@@ -96,6 +100,11 @@ def served_by(answers: Sequence[NodeAnswer]) -> HeaderList:
 @functools.lru_cache(maxsize=256)  # The operator configures few nodes.
 def _served(node: str, cache: str) -> tuple[tuple[bytes, bytes], ...]:
     return tuple((name, said.encode("ascii")) for name, said in ((b"x-node", node), (b"x-cache", cache)) if said)
+
+
+def _holdings(answers: Sequence[NodeAnswer]) -> list[HeldMemory]:
+    leases = (answer.lease for answer in answers)
+    return [lease.holding for lease in leases if lease is not None and lease.holding is not None]
 
 
 async def send_parts(
@@ -178,14 +187,21 @@ class LateAnswers:
 
     async def send_parts(self, send: Send, response: Response) -> bool:
         """As send_parts: the last piece of a paid answer waits for a look at its charges. Raises
-        AnswerWithdrawn when they do not stand."""
+        AnswerWithdrawn when they do not stand. False also where it gave way to answers that wait for its memory."""
         charges = response.charges
 
         async def may_end() -> bool:
             return self.may_leave(charges) or await self._confirm(charges)
 
         pieces = cut(response.parts) if response.made is None else response.made.pieces()
-        return await send_parts(send, pieces, response.id, may_end if charges else None)
+        now = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(None) as sending:
+                with being_sent(response.holdings, partial(sending.reschedule, now)):
+                    return await send_parts(send, pieces, response.id, may_end if charges else None)
+        except TimeoutError:
+            logger.warning("request %s: its answer is broken off, as others wait for the memory", response.id)
+            return False
 
     def delivered(self, charges: Sequence[SettleRequest]) -> None:
         """Tell the owner that the answers to these charges have left."""

@@ -18,6 +18,7 @@ from actors.gateway.calls import admission, headers
 from actors.gateway.calls.headers import HeaderList
 from actors.gateway.calls.requests import RefusedCaller, Request
 from actors.http_server.responses import HttpResponse
+from actors.upstream.memory_budget import HeldMemory
 
 _INVALID_REQUEST_CODE = -32600  # JSON-RPC's own, for items of a batch; the table gives HTTP 400 for whole requests.
 _PARSE_ERROR_CODE = -32700  # Defined by JSON-RPC, for messages of a WebSocket.
@@ -39,9 +40,11 @@ class Response(HttpResponse):
     is_public: of a page whose answers have no X-Request-Id. posted: as in Reply. is_delayed: the door holds it back.
     operations: of all charges, where `charges` does not have all of them. is_free: it costs nothing, for good.
     is_head: of a HEAD, whose GET would be compressed: its length is not known.
+    holdings: the memory of the large answers in it.
     """
 
     kept: Sequence[object] = ()
+    holdings: Sequence[HeldMemory] = ()
     id: str = ""
     refused: Sequence[str] = ()
     content_type: bytes = b"application/json"

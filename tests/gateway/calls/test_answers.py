@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from functools import partial
 
 import pytest
 
@@ -10,6 +11,7 @@ from actors.gateway.calls import answers, evidence
 from actors.gateway.calls.answers import LARGE_BYTES
 from actors.gateway.calls.outcomes import Reply
 from actors.upstream import replies
+from actors.upstream.memory_budget import MemoryBudget
 from actors.upstream.replies import Lease, NodeAnswer
 from ledger_gateway.receipts import digest_of
 from tests.gateway.doubles import RESULT, ScriptedNode
@@ -86,6 +88,31 @@ async def test_a_client_that_takes_nothing_is_let_go(monkeypatch):
 
     await answers.send_parts(send, answers.cut(large().reply_parts(b"1")), "r")
     assert [message["more_body"] for message in sent] == [True]
+
+
+async def test_an_answer_gives_way_to_others_who_wait_for_its_memory():
+    """It ends without its end, though its client takes some of it all the time."""
+    budget = MemoryBudget(2 * LARGE_BYTES, give_way_seconds=0.02)
+    await budget.claim(2 * LARGE_BYTES, b"slow")
+    holding = budget.arrived(2 * LARGE_BYTES, b"slow")
+    answer = large(lease=Lease(partial(budget.give_back, 2 * LARGE_BYTES, b"slow", holding), holding))
+    response = answers.single(Reply(b"1", answer, None), b"1")
+    del answer
+    taken: list[int] = []
+
+    async def send(message) -> None:
+        taken.append(len(message["body"]))
+        await asyncio.sleep(0.05 if taken[-1] else 0)
+
+    response.parts *= 1_000
+    late = answers.LateAnswers(None, lambda *_: None)
+    sending = asyncio.create_task(late.send_parts(send, response))
+    waiting = asyncio.create_task(budget.claim(LARGE_BYTES, b"other"))
+    assert await asyncio.wait_for(sending, 2) is False
+    assert 0 not in taken and not waiting.done()
+    del response, sending
+    gc.collect()
+    assert await asyncio.wait_for(waiting, 1) == LARGE_BYTES
 
 
 async def test_the_room_of_a_large_answer_is_free_when_it_has_left():
