@@ -159,7 +159,7 @@ class NodeClient:
         status: int,
         headers: Any,
         is_chunked: bool,
-        payload: aiohttp.StreamReader,
+        payload: BodyReader,
         *,
         bytes_max: int,
         give_up_at: float,
@@ -185,7 +185,7 @@ class NodeClient:
         request_id: bytes,
         headers: Any,
         is_chunked: bool,
-        payload: aiohttp.StreamReader,
+        payload: BodyReader,
         bytes_max: int,
         give_up_at: float,
     ) -> NodeAnswer:
@@ -205,7 +205,7 @@ class NodeClient:
             return replies.TIMED_OUT if HASHED_FOR.get() is None else replies.NO_ROOM
 
     async def _read_large(
-        self, request_id: bytes, payload: aiohttp.StreamReader, size: int | None, bytes_max: int, give_up_at: float
+        self, request_id: bytes, payload: BodyReader, size: int | None, bytes_max: int, give_up_at: float
     ) -> NodeAnswer:
         """Read a large body, or a chunked one, whose length is unknown: it claims twice as much memory each time.
 
@@ -218,13 +218,18 @@ class NodeClient:
         try:
             if size is not None and size > LARGE_BYTES:
                 claimed = await self._budget.claim(size, account, give_up_at)
-            async for part in _pieces(payload, size is not None):
-                body.add(part)
-                if body.size > bytes_max:
-                    return replies.OVERSIZED
-                if size is None and body.size > max(claimed, LARGE_BYTES):
-                    more = min(max(claimed, 8 * LARGE_BYTES), bytes_max - claimed)
-                    claimed += await self._budget.claim(more, account, give_up_at)
+            if isinstance(payload, SocketBody):
+                await payload.into(body.add)  # It is no longer than its length says, which is claimed.
+            else:
+                async for part in _pieces(payload, size is not None):
+                    body.add(part)
+                    if body.size > bytes_max:
+                        return replies.OVERSIZED
+                    if size is None and body.size > max(claimed, LARGE_BYTES):
+                        more = min(max(claimed, 8 * LARGE_BYTES), bytes_max - claimed)
+                        claimed += await self._budget.claim(more, account, give_up_at)
+            if isinstance(body.hash, SideHash):
+                await body.hash.caught_up()
             lease = None if not claimed else self._lease(claimed, account)
             claimed = 0
         except BaseException:
