@@ -39,6 +39,7 @@ from tests.sends.world import turns
 
 CREDITS_PER_USDC = 100_000
 _ROUNDS_MAX = 200
+_THREAD_SECONDS = 0.005  # In a round, for what is done in a thread, such as the hash of an answer.
 
 
 class _Engine:
@@ -105,7 +106,7 @@ class Whole:
         task = asyncio.ensure_future(work)
         for _ in range(_ROUNDS_MAX):
             await turns()
-            if task.done():
+            if (await asyncio.wait((task,), timeout=_THREAD_SECONDS))[0]:
                 break
             await self.slots()
         return task.result()
