@@ -9,7 +9,9 @@ import asyncio
 import itertools
 import logging
 import secrets
-from collections.abc import AsyncIterator, Coroutine
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
 from functools import cache, partial
 from hashlib import sha256
 from typing import Any
@@ -233,6 +235,7 @@ class NodeClient:
             lease = None if not claimed else self._lease(claimed, account)
             claimed = 0
         except BaseException:
+            body.drop()
             if isinstance(body.hash, SideHash):
                 body.hash.drop()
             raise
@@ -246,7 +249,18 @@ class NodeClient:
 
     def _lease(self, claimed: int, account: bytes) -> Lease:
         holding = self._budget.arrived(claimed, account)
-        return Lease(partial(self._budget.give_back, claimed, account, holding), holding)
+        give_back = partial(self._budget.give_back, claimed, account, holding)
+        return Lease(partial(_in_thread_of, asyncio.get_running_loop(), threading.get_ident(), give_back), holding)
+
+
+def _in_thread_of(loop: asyncio.AbstractEventLoop, thread: int, give_back: Callable[[], None]) -> None:
+    """A thread that hashed an answer may be the last to drop it, as when its client has left. But the budget belongs to
+    the loop's thread: another one would wake no claim, and change what the loop may be looking through."""
+    if threading.get_ident() == thread:
+        give_back()
+        return
+    with suppress(RuntimeError):  # The loop is closed, and nobody waits.
+        loop.call_soon_threadsafe(give_back)
 
 
 async def _pieces(payload: aiohttp.StreamReader, is_one: bool) -> AsyncIterator[bytes]:

@@ -27,6 +27,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from actors.upstream import read_cache, replies
+from actors.upstream.large_bodies import HASHED_FOR
 from actors.upstream.node_health import Commitment
 from actors.upstream.read_cache import COALESCED, MISS, CachedAnswer, Kept, Read, ReadCache, marked
 from actors.upstream.replies import AnswerKind, Node, NodeAnswer
@@ -36,13 +37,16 @@ _SLOT_PARAMS = {Commitment.CONFIRMED: b'[{"commitment":"confirmed"}]', Commitmen
 
 
 class _Outcome:
-    """The answer to a request, with one future for each waiting caller, so that a caller can leave alone."""
+    """The answer to a request, with one future for each waiting caller, so that a caller can leave alone.
 
-    __slots__ = ("_loop", "_waiters", "params")
+    refused: the account that has its share of memory, where that is why the request had no answer.
+    """
+
+    __slots__ = ("_loop", "_waiters", "params", "refused")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.params = b""  # Parameters of the request; set together with the answer.
+        self.params = self.refused = b""  # Parameters of the request; set together with the answer.
         self._waiters: list[asyncio.Future[NodeAnswer | None]] = []
 
     async def wait(self, give_up_at: float) -> NodeAnswer | None:
@@ -57,8 +61,8 @@ class _Outcome:
         finally:
             expiry.cancel()
 
-    def tell(self, answer: NodeAnswer | None, params: bytes = b"") -> None:
-        self.params = params
+    def tell(self, answer: NodeAnswer | None, params: bytes = b"", refused: bytes = b"") -> None:
+        self.params, self.refused = params, refused
         for waiter in self._waiters:
             _tell(waiter, answer)
 
@@ -138,7 +142,7 @@ class CoalescedReads:
             if shared.is_unanswered and (is_later or (may_join and _cannot_change(read, shared))):
                 outcome = shared.outcome = shared.outcome or _Outcome(self._loop)
                 answer = await outcome.wait(give_up_at)
-                if answer is not None and not self._came_too_early(answer, give_up_at):
+                if answer is not None and not self._came_too_early(answer, outcome, give_up_at):
                     if is_later or not answer.answered or _is_lasting(answer):
                         return await self._own(answer, outcome, method, params, give_up_at)
                     may_join = False
@@ -151,7 +155,7 @@ class CoalescedReads:
                 answer = await outcome.wait(give_up_at)
                 if answer is not None and answer.kind is AnswerKind.RESULT:  # The usual end of a shared read.
                     return answer
-                if answer is not None and not self._came_too_early(answer, give_up_at):
+                if answer is not None and not self._came_too_early(answer, outcome, give_up_at):
                     return await self._own(answer, outcome, method, params, give_up_at)
 
     async def _own(
@@ -175,13 +179,14 @@ class CoalescedReads:
             self._cache.keep(read, answer, asked_at, shared.finalized_slot)
             return marked(answer, MISS)
         finally:
-            self._land(shared, read, params, answer)
+            refused = _account() if answer is replies.NO_ROOM and self._has_time(give_up_at) else b""
+            self._land(shared, read, params, answer, refused)
 
-    def _land(self, shared: _SharedRead, read: Read, params: bytes, answer: NodeAnswer | None) -> None:
+    def _land(self, shared: _SharedRead, read: Read, params: bytes, answer: NodeAnswer | None, refused: bytes) -> None:
         """End the request. answer=None: its caller left before the answer came."""
         shared.is_unanswered = False
         if shared.outcome is not None:
-            shared.outcome.tell(None if answer is None else marked(answer, COALESCED), params)
+            shared.outcome.tell(None if answer is None else marked(answer, COALESCED), params, refused)
             shared.outcome = None
         if shared.turn is None:
             del self._shared_reads[read.key]
@@ -212,11 +217,23 @@ class CoalescedReads:
         if not shared.is_unanswered:
             del self._shared_reads[read.key]
 
-    def _came_too_early(self, answer: NodeAnswer, give_up_at: float) -> bool:
+    def _came_too_early(self, answer: NodeAnswer, outcome: _Outcome, give_up_at: float) -> bool:
         """Return whether a failure counts for the first caller only: callers that joined later may have time left after
-        its timeout, and memory where its account has its share."""
+        its timeout, and memory where its account has its share. Callers of that account have none either: if each
+        of them asked again, others who wait for the same read would wait for one after the other."""
         is_its_own = answer.kind is AnswerKind.TIMED_OUT or answer is replies.NO_ROOM
-        return is_its_own and (give_up_at - self._loop.time()) * 1000 > _AGAIN_MS_MIN
+        if not is_its_own or (outcome.refused and outcome.refused == _account()):
+            return False
+        return self._has_time(give_up_at)
+
+    def _has_time(self, give_up_at: float) -> bool:
+        return (give_up_at - self._loop.time()) * 1000 > _AGAIN_MS_MIN
+
+
+def _account() -> bytes:
+    """Return the account for which this task asks; empty: for none."""
+    asked = HASHED_FOR.get()
+    return b"" if asked is None else asked[2]
 
 
 def _cannot_change(read: Read, shared: _SharedRead) -> bool:

@@ -87,6 +87,10 @@ class LargeBody:
             self._end_part()
             self._hash_parts(len(self._parts) - 1)  # The last part may contain the id.
 
+    def drop(self) -> None:
+        """The body is no answer. An error that its reader got may refer to it for long, but to none of its parts."""
+        self._parts, self._small = [], []
+
     def parts(self) -> list[bytes]:
         """End the body. Its parts in order; each but the only one is at least _PART_BYTES_MIN long."""
         if self._small:

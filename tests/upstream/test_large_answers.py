@@ -1,14 +1,19 @@
 """Large answers over real sockets: they share one budget, wait for it, and give it back."""
 
 import asyncio
+import gc
+import threading
+import weakref
+from typing import Any, ClassVar
 
 import pytest
 
 from actors.config import UpstreamConfig
+from actors.upstream import client as client_module
 from actors.upstream import replies
 from actors.upstream.client import NodeClient
 from actors.upstream.hedging import Hedges
-from actors.upstream.large_bodies import HASHED_FOR
+from actors.upstream.large_bodies import HASHED_FOR, LargeBody
 from actors.upstream.memory_budget import MemoryBudget
 from actors.upstream.node_selection import NodeSelection
 from actors.upstream.pool import NodePool
@@ -102,4 +107,71 @@ async def test_a_call_without_memory_for_its_answer_is_refused_in_time_and_the_n
         for _ in range(6):
             assert await pool.call("getBlock", b"[6]", 100) is replies.NO_ROOM
         assert [breaker.failures for breaker in selection.all[0].breakers] == [0, 0, 0, 0]
+        await client.close()
+
+
+class _Noted(LargeBody):
+    made: ClassVar["list[weakref.ref[_Noted]]"] = []
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.made.append(weakref.ref(self))
+
+    @classmethod
+    def bytes_left(cls) -> int:
+        """Of all bodies that are still in memory."""
+        bodies = [body for each in cls.made if (body := each()) is not None]
+        return sum(len(part) for body in bodies for part in (*body._parts, *body._small))
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_the_parts_of_a_body_that_breaks_off_leave_memory_with_their_claim(monkeypatch, is_chunked: bool):
+    """Without a garbage collection, which may be far off: else a node that breaks off fills the memory, whatever the
+    budget says."""
+    monkeypatch.setattr(client_module, "LargeBody", _Noted)
+    _Noted.made.clear()
+
+    async def half(exchange: Exchange) -> None:
+        head = b"transfer-encoding: chunked\r\n\r\n500000\r\n" if is_chunked else b"content-length: 5242880\r\n\r\n"
+        await exchange.send(b"HTTP/1.1 200 OK\r\n" + head + b"x" * (4 << 20))
+        exchange.writer.close()
+
+    async with running(RawNode(half)) as node:
+        budget = MemoryBudget(64 << 20)
+        client = NodeClient(UpstreamConfig(answer_bytes_max=16 << 20), node.url, "a", budget)
+        gc.disable()
+        try:
+            for _ in range(3):
+                answer = await client.call("getBlock", b"[5]", CLASS_TIMEOUT_MS)
+                assert answer.kind is AnswerKind.UNREACHABLE
+            assert len(_Noted.made) >= 3 and budget.bytes_free == budget.bytes_max
+            assert _Noted.bytes_left() == 0
+        finally:
+            gc.enable()
+        await client.close()
+
+
+async def test_memory_of_an_answer_that_a_thread_drops_last_is_given_back_by_the_loop():
+    """As by the thread that hashes an answer, when its client has left. A claim that waits is granted at once."""
+    body = b'{"jsonrpc":"2.0","result":"' + b"x" * (2 << 20) + b'","id":1}'
+
+    async def large(exchange: Exchange) -> None:
+        await exchange.send(exchange.response(body))
+
+    threads: list[int] = []
+
+    class Noted(MemoryBudget):
+        def give_back(self, *given: Any) -> None:
+            threads.append(threading.get_ident())
+            super().give_back(*given)
+
+    async with running(RawNode(large)) as node:
+        budget = Noted(3 << 20)
+        client = NodeClient(UpstreamConfig(answer_bytes_max=3 << 20), node.url, "a", budget)
+        held = [await client.call("getBlock", b"[5]", CLASS_TIMEOUT_MS)]
+        waiting = asyncio.create_task(budget.claim(2 << 20))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(held.clear)
+        assert await asyncio.wait_for(waiting, 1) == 2 << 20
+        assert threads == [threading.get_ident()]
         await client.close()
