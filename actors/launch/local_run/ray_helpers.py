@@ -50,9 +50,23 @@ _SESSION, _NODE = "--session_dir=", "--node_id="  # Options of the raylet.
 _STAND_IN = Path(__file__).with_name("agent_stand_in.py")
 
 _HOOK_VARIABLE = "WORKER_PROCESS_SETUP_HOOK_ENV_VAR"  # The constant with its name.
+# Variables of a user, or of a job of another Ray, with which Ray asks for a runtime environment.
+_ENVIRONMENTS: Final = ("RAY_RUNTIME_ENV_HOOK", "RAY_JOB_CONFIG_JSON_ENV_VAR")
+_UV_RUN = "RAY_ENABLE_UV_RUN_RUNTIME_ENV"  # Whether it asks for one by itself where a parent process is `uv run`.
 
 
 def set_up_workers() -> None:
+def use(environment: Mapping[str, str]) -> None:
+    """Make this the environment of Ray in this process, before Ray is imported.
+
+    The process, which starts a local run's Ray or joins it, must not ask for a runtime environment. Nobody makes one
+    there: the raylet would wait for its agent and then end, and with it the whole run.
+    """
+    os.environ.update({**environment, _UV_RUN: "0"})
+    for name in _ENVIRONMENTS:
+        os.environ.pop(name, None)
+
+
     """Have this process, and all of Ray that it starts, do as worker_setup.py says. Call it before Ray starts.
 
     In `ray.init` the same hook is part of a runtime environment, which its agent would have to make for each worker.
@@ -123,6 +137,7 @@ def with_stand_ins(command: list[str]) -> list[str]:
     """
     import ray._raylet as parts
 
+    import ray
     if not any(argument.startswith(tuple(_AGENTS)) for argument in command):
         return command
     told = [getattr(parts, name, None) for names in _AGENTS.values() for name in names]
