@@ -78,12 +78,14 @@ def test_the_raylet_has_programs_that_wait_in_place_of_its_agents(
         assert argument.endswith("agent_stand_in.py")
 
 
-@pytest.mark.parametrize("lacks", ["--session_dir", "--node_id", "persist_port"])
+@pytest.mark.parametrize("lacks", ["--session_dir", "--node_id", "persist_port", "the known version"])
 def test_a_raylet_with_other_options_has_its_agents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacks: str
 ) -> None:
     if lacks == "persist_port":
         monkeypatch.delattr("ray._raylet.persist_port")
+    if lacks == "the known version":
+        monkeypatch.setattr("ray.__version__", "2.61.0")
     command = ["raylet", f"--session_dir={tmp_path}", f"--node_id={NODE}", *AGENTS]
     command = [argument for argument in command if not argument.startswith(lacks)]
     assert with_stand_ins(command) == command and not [*tmp_path.iterdir()]
