@@ -16,7 +16,6 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 
 from actors.config import Config
-from actors.release import RELEASE
 
 # Used by every actor: its log, and the page of metrics.
 OF_EVERY_ACTOR = ("telemetry", "serve.internal_port_first")
@@ -44,7 +43,10 @@ def part_of(config: Config, names: Iterable[str]) -> Config:
 
 
 def fingerprint(config: Config, names: Iterable[str]) -> str:
-    """Return the release, and for each branch of these settings a hash.
+    """Return the release that made the settings, and for each branch of them a hash.
+
+    Not the release of the code here: where machines have different code, the replicas of one deployment would replace
+    each other's actors. So a replica that starts anew on other code replaces none; the next deployment does.
 
     The hashes are keyed with the cluster's secret, because the settings contain passwords and keys of providers:
     without the secret nobody can try values. A changed cluster secret changes every hash.
@@ -53,7 +55,7 @@ def fingerprint(config: Config, names: Iterable[str]) -> str:
     key = hmac.digest(b"" if secret is None else secret.get_secret_value().encode(), _KEY_OF, hashlib.sha256)
     part = part_of(config, names)
     hashes = [f"{branch}:{_hash(key, branch, settings)}" for branch, settings in sorted(vars(part).items())]
-    return " ".join((RELEASE, *hashes))
+    return " ".join((config.release, *hashes))
 
 
 def differences(one: str, other: str) -> str:

@@ -12,7 +12,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from actors import addresses
 from actors.operator_config import OperatorConfig
 from actors.pricing_config import PricingConfig
-from actors.provider_config import BlockEngineConfig, Branch, MemosConfig, NodeConfig, Origin, plain_text
+from actors.provider_config import BlockEngineConfig, Branch, MemosConfig, NodeConfig, Origin, Released, plain_text
 from actors.units import parse_pubkey
 
 ENVIRONMENT_PREFIX = "LEDGER_"
@@ -370,7 +370,7 @@ class TelemetryConfig(Branch):
     metrics_port: int | None = Field(None, ge=0, le=65_535, description="port of GET /metrics; 0: none")
 
 
-class Config(Branch):
+class Config(Released):
     serve: ServeConfig = ServeConfig()
     storage: StorageConfig = StorageConfig()
     accounts: AccountsConfig = AccountsConfig()

@@ -234,7 +234,11 @@ async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _
     try:
         async with asyncio.timeout(wait_seconds):
             found = handle if reference is None else await reference.handle()
-            return await getattr(found, method).remote(*arguments)
+            try:
+                called = getattr(found, method)
+            except AttributeError as error:  # Ray knows the methods of an actor's class, and refuses others here.
+                raise ActorUnreachable(f"{method}: an actor of another release, which has no such method") from error
+            return await called.remote(*arguments)
     except (RayError, TimeoutError, ActorFailed) as error:
         if isinstance(error, ActorDiedError) and reference is not None:
             reference.forget()

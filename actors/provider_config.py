@@ -8,13 +8,33 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+)
+
+from actors.release import RELEASE
 
 _DEFAULT_PORTS = MappingProxyType({"http": 80, "https": 443})
 
 
 class Branch(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+
+class Released(Branch):
+    _release: str = PrivateAttr(RELEASE)
+
+    @property
+    def release(self) -> str:
+        """Return the release of the code that made these settings: of a deployment, wherever they travel with it."""
+        return self._release
 
 
 class NodeConfig(Branch):

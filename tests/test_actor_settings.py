@@ -92,13 +92,32 @@ def test_an_actor_cannot_read_a_setting_that_it_does_not_name() -> None:
     assert SETTINGS.storage.postgres_url is not None, "the whole settings keep theirs"
 
 
-def test_code_of_another_release_replaces_every_actor(monkeypatch: pytest.MonkeyPatch) -> None:
+def made_by(release: str, monkeypatch: pytest.MonkeyPatch) -> Config:
+    """The same settings, as code of this release makes them."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Config.__private_attributes__["_release"], "default", release)
+        return Config(**{name: getattr(SETTINGS, name) for name in Config.model_fields})
+
+
+def test_a_deployment_by_code_of_another_release_replaces_every_actor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the code was put in place of the one before and not installed: the package's files then say the
     release before, and new replicas would share the actors of old code."""
-    before = {name: fingerprint(SETTINGS, uses) for name, uses in ACTORS.items()}
-    monkeypatch.setattr("actors.actor_settings.RELEASE", "9.9.9")
-    for name, uses in ACTORS.items():
-        assert differences(before[name], fingerprint(SETTINGS, uses)) == "release"
+    later = made_by("9.9.9", monkeypatch)
+    for uses in ACTORS.values():
+        assert differences(fingerprint(SETTINGS, uses), fingerprint(later, uses)) == "release"
+
+
+def test_replicas_of_one_deployment_on_machines_with_different_code_replace_nobodys_actors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else those of the machine with old code would replace the actors of the others, and these theirs again: at each
+    start of a replica. The settings have the release of the code that was deployed, and keep it on their way."""
+    travelling = pickle.dumps(made_by("9.9.9", monkeypatch))
+    for uses in ACTORS.values():
+        there = pickle.loads(travelling)
+        assert fingerprint(there, uses).startswith("9.9.9 ")
+        assert fingerprint(part_of(there, uses), uses).startswith("9.9.9 ")
+        assert fingerprint(there.model_copy(update={"accounts": there.accounts}), uses).startswith("9.9.9 ")
 
 
 def test_what_differs_is_named_for_the_log() -> None:

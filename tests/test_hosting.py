@@ -29,6 +29,19 @@ async def test_a_silent_actor_is_unreachable_in_time() -> None:
         await hosting.ask(_Silent(), "method", wait_seconds=0.01)
 
 
+class _OfAnotherRelease:
+    """A handle of Ray's, which raises this for a method that the actor's class lacks."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+async def test_an_actor_of_a_release_without_the_method_is_unreachable() -> None:
+    """Owners of 0.1.0 know no moves: a deployment that asks them for one goes on, and ends them."""
+    with pytest.raises(hosting.ActorUnreachable, match="give"):
+        await hosting.ask(_OfAnotherRelease(), "give")
+
+
 class _Actor:
     """A handle of Ray's: of one actor, which answers its number until it is killed for good."""
 

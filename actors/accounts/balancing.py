@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 KIND = "account-owners"
 SHARDS_AT_ONCE = 32  # Shards in one move. Their accounts wait for it, some hundredths of a second.
+_STEPS_OF_LOOK = 30  # Between two looks for owners without shards: a minute (host.py).
 
 # Calls a method of the owner with this name. Raises ActorUnreachable.
 AskOwner = Callable[..., Awaitable[Any]]
@@ -107,39 +108,59 @@ class ShardMover:
 
 class Balancing:
     """name_of: the name of the owner with an index. place: starts the owners with these indexes that do not run.
-    remove_others: ends all owners but these; they have no shards."""
+    has_others: whether other owners than these run. remove_others: ends them; they have no shards."""
 
     def __init__(
         self,
         routes: Callable[[], Awaitable[RouteTable]],
         ask: AskOwner,
         place: Callable[[Sequence[int]], Awaitable[None]],
+        has_others: Callable[[Sequence[int]], Awaitable[bool]],
         remove_others: Callable[[Sequence[int]], Awaitable[None]],
         name_of: Callable[[int], str],
         alone: Alone,
     ) -> None:
         self._routes, self._name_of, self._alone = routes, name_of, alone
-        self._place, self._remove_others = place, remove_others
+        self._place, self._has_others, self._remove_others = place, has_others, remove_others
         self._mover = ShardMover(routes, ask, name_of)
+        self._steps_to_look = 0
 
     async def step(self, commanded: Commanded) -> None:
         """Move all shards that are not where they shall be; what cannot be done now is left to the next step."""
+        wanted = commanded.wanted
         try:
-            if await self._is_as_wanted(commanded.wanted):
+            routes = (await self._routes()).owners
+            if not routes:
+                return
+            if self._are_as_wanted(routes, wanted):
+                await self._look_for_others(wanted)
                 return
             async with self._alone() as is_alone:
                 if is_alone:
-                    await self._spread(commanded.wanted)
+                    await self._spread(wanted)
         except NOT_NOW as error:
             logger.warning("shards are not spread evenly yet: %s", error)
 
-    async def _is_as_wanted(self, wanted: int) -> bool:
-        names, routes = self._names(wanted), (await self._routes()).owners
-        target = blocks(VIRTUAL_SHARDS, {}, names).values()
-        return not routes or [self._name_of(index) for index in routes] == list(target)
+    def _are_as_wanted(self, routes: bytes, wanted: int) -> bool:
+        target = blocks(VIRTUAL_SHARDS, {}, self._names(wanted)).values()
+        return [self._name_of(index) for index in routes] == list(target)
+
+    async def _look_for_others(self, wanted: int) -> None:
+        """End owners without shards. A process that renewed owners leaves one when it is killed before it gave that one
+        shards, or behind that."""
+        self._steps_to_look -= 1
+        if self._steps_to_look > 0:
+            return
+        self._steps_to_look = _STEPS_OF_LOOK
+        if not await self._has_others(range(wanted)):
+            return
+        async with self._alone() as is_alone:
+            if is_alone and self._are_as_wanted((await self._routes()).owners, wanted):
+                await self._remove_others(range(wanted))
 
     async def _spread(self, wanted: int) -> None:
-        await self._place(range(wanted))
+        # Holders beyond the wanted number, too: one that ended with the whole of Ray must run again to give its shards.
+        await self._place(sorted({*range(wanted), *(await self._routes()).owners}))
         moved = await self._mover.move(self._names(wanted), blocks)
         if moved:
             logger.info("%d shards were moved; %d owners have all of them", moved, wanted)

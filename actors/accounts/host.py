@@ -226,6 +226,7 @@ class AccountShardActor(ReportingActor):
                 store.holders.routes,
                 ask_owner,
                 self._place,
+                self._has_others,
                 self._remove_others,
                 owner_name,
                 lambda: alone_at(storage),
@@ -248,8 +249,10 @@ class AccountShardActor(ReportingActor):
         return Guarding(self._index, owners, hangs, lambda index: hosting.restart(owner_name(index)))
 
     async def _place(self, indexes: Sequence[int]) -> None:
-        """Start the owners that do not run, with this owner's settings, which are the same for all."""
-        others = [index for index in indexes if index != self._index]
+        """Start the owners that do not run, with this owner's settings. Those that run keep theirs: a deployment
+        replaces them while another owner serves their accounts (renewing.py)."""
+        running = await asyncio.to_thread(hosting.names, owner_name(""))
+        missing = [index for index in indexes if index != self._index and owner_name(index) not in running]
         await asyncio.gather(
             *(
                 asyncio.to_thread(
@@ -259,9 +262,14 @@ class AccountShardActor(ReportingActor):
                     self._fingerprint,
                     *(self._config, self._fingerprint, index, self._owners),
                 )
-                for index in others
+                for index in missing
             )
         )
+
+    @staticmethod
+    async def _has_others(indexes: Sequence[int]) -> bool:
+        running = await asyncio.to_thread(hosting.names, owner_name(""))
+        return not {*running} <= {*map(owner_name, indexes)}
 
     @staticmethod
     async def _remove_others(indexes: Sequence[int]) -> None:

@@ -29,30 +29,28 @@ _START_SECONDS = 120.0  # Of a new process, on a machine where much else starts.
 _RENEWAL_SECONDS, _LOOK_SECONDS = 600.0, 1.0  # While another replica of the same deployment replaces the owners.
 
 
-async def place_owners(config: Config) -> list[hosting.Reference]:
-    """Start missing owners, replace those with other settings, and return references to all. Needs a connected Ray.
+async def place_owners(config: Config) -> None:
+    """Start missing owners, and replace those with other settings. Needs a connected Ray.
 
     Owners are replaced one by one while another one serves their accounts (renewing.py). Where that cannot be, an owner
     is ended, and its successor goes on from the ledger.
 
     Owners that run beyond the wanted number are kept, and replaced like the others: they have accounts until these have
-    been moved.
+    been moved. None is started there: it may be the one more of a renewal that has ended meanwhile.
     """
     setting = config.accounts.shard_actors
     async with opened_ownership(config.storage, "placing of account owners") as ownership:
         wanted = await ownership.wanted(KIND, setting)
         await ownership.set_wanted(KIND, wanted, setting)
-    running = await asyncio.to_thread(hosting.names, owner_name(""))
-    if await _outdated(config, running):
-        await _renew(config, setting)
-    names = sorted({*running, *map(owner_name, range(wanted))}, key=_index_of)
+    outdated = await _outdated(config, await _running())
+    if outdated and not await _renew(config, setting):
+        await _place_all(outdated, config, setting)
+    running = await _running()
+    await _place_all([index for index in range(wanted) if owner_name(index) not in running], config, setting)
 
-    # Runs in threads, several at once: each call waits for a new process, and accounts without an owner wait for the
-    # last one.
-    async def place(name: str) -> hosting.Reference:
-        return await asyncio.to_thread(_place, _index_of(name), config, setting)
 
-    return list(await asyncio.gather(*map(place, names)))
+async def _running() -> list[str]:
+    return await asyncio.to_thread(hosting.names, owner_name(""))
 
 
 async def _outdated(config: Config, running: Sequence[str]) -> list[int]:
@@ -63,8 +61,11 @@ async def _outdated(config: Config, running: Sequence[str]) -> list[int]:
     return [_index_of(name) for name, theirs in pairs if theirs is not None and theirs != mine]
 
 
-async def _renew(config: Config, setting: int) -> None:
-    """Replace the owners with other settings, or wait while another process does."""
+async def _renew(config: Config, setting: int) -> bool:
+    """Replace the owners with other settings, or wait while another process does. False: neither was possible.
+
+    Only one process at a time ends owners with their accounts, too: another one may have just replaced them.
+    """
     assert config.storage.postgres_url is not None
     url = config.storage.postgres_url.get_secret_value()
     pool = await checked_postgres(url, connections_max=1, application="renewing of account owners")
@@ -88,16 +89,24 @@ async def _renew(config: Config, setting: int) -> None:
         for _ in range(int(_RENEWAL_SECONDS / _LOOK_SECONDS)):
             async with alone_at(config.storage) as is_alone:
                 if is_alone:
-                    running = await asyncio.to_thread(hosting.names, owner_name(""))
-                    if outdated := await _outdated(config, running):
-                        await renewing.renew(outdated, 1 + max(map(_index_of, running)))
-                    return
+                    running = await _running()
+                    outdated = await _outdated(config, running)
+                    if outdated and not await renewing.renew(outdated, 1 + max(map(_index_of, running))):
+                        await _place_all(await _outdated(config, await _running()), config, setting)
+                    return True
             await asyncio.sleep(_LOOK_SECONDS)
         logger.warning("another process has been moving accounts for %.0f s", _RENEWAL_SECONDS)
     except StoreUnavailable as error:
         logger.warning("owners of accounts cannot be replaced one by one: %s", error)
     finally:
         pool.terminate()
+    return False
+
+
+async def _place_all(indexes: Sequence[int], config: Config, setting: int) -> None:
+    """Start these owners, or replace those with other settings."""
+    # In threads, several at once: each call waits for a new process, and accounts without an owner wait for the last.
+    await asyncio.gather(*(asyncio.to_thread(_place, index, config, setting) for index in indexes))
 
 
 def _place(index: int, config: Config, setting: int) -> hosting.Reference:

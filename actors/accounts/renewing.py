@@ -5,15 +5,18 @@ is moving.py's. One more owner starts, takes the shards of each old one in turn,
 An owner that was killed with its accounts would leave them unserved for as long as a process takes to start.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from actors.accounts.balancing import NOT_NOW, ShardMover
-from actors.ownership.moves import Aim
+from actors.ownership.moves import Aim, HolderAway
 
 logger = logging.getLogger(__name__)
 
 OWNERS_MAX = 256  # The routes have a byte for each shard.
+# An owner gives nothing while it waits for a replica that died, and refunds its charges: some seconds beyond ten.
+_TRIES, _PAUSE_SECONDS = 3, 5.0
 
 # Of one index. start: has an owner with the settings of now run there, in place of one with others, and waits for it.
 Start = Callable[[int], Awaitable[None]]
@@ -21,8 +24,16 @@ Remove = Callable[[int], Awaitable[None]]
 
 
 class Renewing:
-    def __init__(self, mover: ShardMover, start: Start, remove: Remove, name_of: Callable[[int], str]) -> None:
+    def __init__(
+        self,
+        mover: ShardMover,
+        start: Start,
+        remove: Remove,
+        name_of: Callable[[int], str],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._mover, self._start, self._remove, self._name_of = mover, start, remove, name_of
+        self._sleep = sleep
 
     async def renew(self, outdated: Sequence[int], spare: int) -> bool:
         """Replace the owners with these indexes. spare: an index that no owner has. Returns whether all were replaced
@@ -47,7 +58,15 @@ class Renewing:
 
     async def _hand_over(self, giver: int, taker: int) -> None:
         names = self._name_of(giver), self._name_of(taker)
-        await self._mover.move(names, to_successor(*names))
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                await self._mover.move(names, to_successor(*names))
+                return
+            except HolderAway as error:
+                if not tries_left:
+                    raise
+                logger.info("%s gives no accounts yet: %s", names[0], error)
+            await self._sleep(_PAUSE_SECONDS)
 
 
 def to_successor(giver: str, taker: str) -> Aim:

@@ -21,7 +21,7 @@ class Cluster:
         self.others_direct = False
         self.refusing: set[int] = set()
         self.calls: list[tuple[str, int, int]] = []
-        self.balancing = Balancing(self.routes, self.ask, self.place, self.remove, str, self.alone)
+        self.balancing = Balancing(self.routes, self.ask, self.place, self.has_others, self.remove, str, self.alone)
 
     async def routes(self) -> Any:
         return route_table(by_holder({shard: (holder, 1) for shard, holder in enumerate(self.holders)}))
@@ -35,6 +35,9 @@ class Cluster:
 
     async def place(self, indexes: Sequence[int]) -> None:
         self.running |= set(indexes)
+
+    async def has_others(self, kept: Sequence[int]) -> bool:
+        return not self.running <= set(kept)
 
     async def remove(self, kept: Sequence[int]) -> None:
         assert set(self.holders) <= set(kept), "an owner that has accounts was ended"
@@ -112,3 +115,26 @@ async def test_a_taker_that_cannot_gives_the_shards_back() -> None:
     await cluster.step()
     assert cluster.counts() == [342, 682], "the others have their blocks, and the second what is to be the third's"
     assert ("take_back", 1, 32) in cluster.calls
+
+
+async def test_an_owner_that_a_killed_renewal_left_without_shards_is_ended() -> None:
+    """Within a minute, and not while another process renews owners: it may be about to give that one shards."""
+    cluster = Cluster(2, 2)
+    await cluster.step()
+    cluster.running, cluster.others_direct = {0, 1, 2}, True
+    for _ in range(60):
+        await cluster.step()
+    assert cluster.running == {0, 1, 2}
+    cluster.others_direct = False
+    for _ in range(30):
+        await cluster.step()
+    assert cluster.running == {0, 1} and cluster.calls == []
+
+
+async def test_an_owner_beyond_the_wanted_number_that_ended_with_ray_is_started_for_its_shards() -> None:
+    """A renewal, or a smaller number, was under way when all of Ray ended: nobody else places that owner, and without
+    it its accounts had none for ever."""
+    cluster = Cluster(3, 2)
+    cluster.running = {0, 1}
+    await cluster.step()
+    assert cluster.counts() == [512, 512] and cluster.running == {0, 1}

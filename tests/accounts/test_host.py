@@ -3,6 +3,9 @@
 import asyncio
 from typing import Any
 
+import pytest
+
+from actors import hosting
 from actors.accounts.api import DELIVERED, SETTLE, ReadAccount
 from actors.accounts.host import AccountShardActor, serve_links
 from actors.accounts.ledger import EntryType
@@ -80,3 +83,17 @@ async def test_an_asker_that_leaves_does_not_stop_the_start() -> None:
     await asyncio.gather(first, return_exceptions=True)
     go.set()
     assert await actor.address() == ("127.0.0.1", 1)
+
+
+async def test_the_first_owner_starts_missing_owners_and_ends_none_with_other_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rule: where a renewal was killed in the middle, its new first owner waits for the next one: the old owners
+    serve."""
+    placed: list[str] = []
+    monkeypatch.setattr(hosting, "names", lambda prefix: ["account-shard-0", "account-shard-1"])
+    monkeypatch.setattr(hosting, "place", lambda plain_class, name, *_: placed.append(name))
+    actor = AccountShardActor(Config(), "new settings", 0, 3)
+    await actor._place(range(3))
+    assert placed == ["account-shard-2"]
+    assert [await actor._has_others(range(count)) for count in (1, 2, 3)] == [True, False, False]

@@ -1,18 +1,21 @@
 """Owners are placed at the same time, and nobody who has accounts is ended."""
 
+import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from actors import hosting
 from actors.accounts import placing
-from actors.accounts.balancing import KIND
+from actors.accounts.balancing import KIND, alone_at
 from actors.accounts.host import USES
+from actors.accounts.renewing import Renewing
 from actors.actor_settings import fingerprint
-from actors.config import AccountsConfig, Config
+from actors.config import AccountsConfig, Config, StorageConfig
 from tests.ownership.memory_store import MemoryOwnership
 
 
@@ -34,7 +37,7 @@ class Cluster:
             return name
 
         monkeypatch.setattr(placing, "opened_ownership", opened)
-        monkeypatch.setattr(hosting, "names", lambda prefix: running)
+        monkeypatch.setattr(hosting, "names", lambda prefix: list(running))
         monkeypatch.setattr(hosting, "place_with_settings", place)
 
 
@@ -43,16 +46,18 @@ def config(owners: int) -> Config:
 
 
 async def test_several_owners_are_placed_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And their references stand in the order of their indices; each learns how many there are at first."""
+    """And each learns how many there are at first."""
     cluster = Cluster(monkeypatch, [], 3)
-    assert await placing.place_owners(config(3)) == [f"account-shard-{index}" for index in range(3)]
+    await placing.place_owners(config(3))
     assert cluster.placed == {f"account-shard-{index}": (index, 3) for index in range(3)}
 
 
 async def test_fewer_owners_are_wanted_and_those_that_have_accounts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are ended when their accounts have been moved (balancing.py), in the order of their numbers."""
-    cluster = Cluster(monkeypatch, [f"account-shard-{index}" for index in (0, 1, 10, 2)], 4)
-    assert await placing.place_owners(config(2)) == [f"account-shard-{index}" for index in (0, 1, 2, 10)]
+    """They are ended when their accounts have been moved (balancing.py)."""
+    cluster = Cluster(monkeypatch, [f"account-shard-{index}" for index in (0, 1, 10, 2)], 1)
+    _answering(monkeypatch, {})
+    await placing.place_owners(config(2))
+    assert cluster.placed == {}
     command = await cluster.ownership.commanded(KIND)
     assert command is not None and command.wanted == 2
 
@@ -62,24 +67,93 @@ async def test_an_operators_number_outlives_deployments_until_the_setting_change
 ) -> None:
     cluster = Cluster(monkeypatch, [], 2)
     await cluster.ownership.set_wanted(KIND, 2, 1)
-    assert len(await placing.place_owners(config(1))) == 2
+    await placing.place_owners(config(1))
+    assert len(cluster.placed) == 2
     assert await cluster.ownership.wanted(KIND, 4) == 4
 
 
-@pytest.mark.parametrize(("theirs", "renewed"), [("0.1.0 of before", True), (None, False), ("", False)])
+OURS, OLD = fingerprint(config(1), USES), "0.1.0 of before"
+
+
+def _answering(monkeypatch: pytest.MonkeyPatch, others: dict[str, str | None]) -> None:
+    """Owners answer that they have these settings, unless `others` says what they answer. None: nothing."""
+
+    async def ask_each(references: Iterable[Any], *_: Any) -> list[str | None]:
+        return [others.get(reference._name, OURS) for reference in references]
+
+    monkeypatch.setattr(hosting, "ask_each", ask_each)
+
+
+@pytest.mark.parametrize(("theirs", "renewed"), [(OLD, True), (None, False), (OURS, False)])
 async def test_owners_of_another_release_are_renewed_before_any_is_ended(
     monkeypatch: pytest.MonkeyPatch, theirs: str | None, renewed: bool
 ) -> None:
-    """None: it does not answer. Empty: it has these settings."""
+    """None: it does not answer."""
     cluster, seen = Cluster(monkeypatch, ["account-shard-0"], 1), list[set[str]]()
+    _answering(monkeypatch, {"account-shard-0": theirs})
 
-    async def ask_each(*_: Any) -> list[str | None]:
-        return [fingerprint(config(1), USES) if theirs == "" else theirs]
-
-    async def renew(*_: Any) -> None:
+    async def renew(*_: Any) -> bool:
         seen.append(set(cluster.placed))
+        return True
 
-    monkeypatch.setattr(hosting, "ask_each", ask_each)
     monkeypatch.setattr(placing, "_renew", renew)
-    assert await placing.place_owners(config(1)) == ["account-shard-0"]
+    await placing.place_owners(config(1))
     assert seen == ([set()] if renewed else [])
+    assert cluster.placed == {}, "and whoever renewed them has ended those that it could not renew"
+
+
+async def test_owners_that_cannot_be_renewed_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the database does not answer, or another process moves accounts for ten minutes."""
+    cluster = Cluster(monkeypatch, ["account-shard-0", "account-shard-1"], 1)
+    _answering(monkeypatch, {"account-shard-1": OLD})
+
+    async def renew(*_: Any) -> bool:
+        return False
+
+    monkeypatch.setattr(placing, "_renew", renew)
+    await placing.place_owners(config(2))
+    assert cluster.placed == {"account-shard-1": (1, 2)}
+
+
+async def test_the_one_more_of_another_replicas_renewal_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All new replicas of a deployment start at once: one renews, the others see the one more owner, and wait. Each
+    deployment left an owner more, without accounts."""
+    running = ["account-shard-0", "account-shard-1"]
+    cluster = Cluster(monkeypatch, running, 1)
+    _answering(monkeypatch, {"account-shard-0": OLD})
+
+    async def renew(*_: Any) -> bool:
+        running.remove("account-shard-1")
+        return True
+
+    monkeypatch.setattr(placing, "_renew", renew)
+    await placing.place_owners(config(1))
+    assert cluster.placed == {}
+
+
+@pytest.mark.parametrize("renews", [True, False])
+async def test_only_one_process_at_a_time_ends_owners_with_their_accounts(
+    monkeypatch: pytest.MonkeyPatch, postgres_url: str, renews: bool
+) -> None:
+    """A process that fails to renew ends them while no other may renew: that one's may have just been replaced."""
+    cluster = Cluster(monkeypatch, ["account-shard-0"], 1)
+    _answering(monkeypatch, {"account-shard-0": OLD})
+    mine = config(1).model_copy(update={"storage": StorageConfig(postgres_url=SecretStr(postgres_url))})
+    place, free = hosting.place_with_settings, list[bool]()
+
+    async def is_free() -> bool:
+        async with alone_at(mine.storage) as is_alone:
+            return is_alone
+
+    def watched(*arguments: Any) -> Any:
+        free.append(asyncio.run(is_free()))
+        return place(*arguments)
+
+    async def renew(*_: Any) -> bool:
+        return renews
+
+    monkeypatch.setattr(hosting, "place_with_settings", watched)
+    monkeypatch.setattr(Renewing, "renew", renew)
+    await placing.place_owners(mine)
+    assert free == ([] if renews else [False])
+    assert len(cluster.placed) == len(free)

@@ -17,7 +17,12 @@ class Renewed(Cluster):
         super().__init__(owners, owners)
         self.started: list[int] = []
         self.never_starts: set[int] = set()
-        self.renewing = Renewing(ShardMover(self.routes, self.ask, str), self.start, self.end, str)
+        self.speaks_after: dict[int, int] = {}  # Of a silent owner: after how many pauses it gives again.
+        self.renewing = Renewing(ShardMover(self.routes, self.ask, str), self.start, self.end, str, self.pause)
+
+    async def pause(self, _seconds: float) -> None:
+        self.speaks_after = {owner: left - 1 for owner, left in self.speaks_after.items()}
+        self.silent -= {owner for owner, left in self.speaks_after.items() if left <= 0}
 
     async def start(self, index: int) -> None:
         assert index not in self.holders, "an owner that has accounts was ended"
@@ -55,6 +60,15 @@ async def test_an_owner_that_does_not_give_keeps_its_accounts() -> None:
     cluster.silent = {1}
     assert not await cluster.renewing.renew(range(2), 2)
     assert cluster.started == [2, 0] and cluster.counts() == [512, 512]
+
+
+async def test_an_owner_that_refunds_the_charges_of_a_dead_replica_is_waited_for() -> None:
+    """It gives nothing for some ten seconds. It was ended with its accounts then, and so were all that came later."""
+    cluster = Renewed(2)
+    before = list(cluster.holders)
+    cluster.silent, cluster.speaks_after = {0}, {0: 2}
+    assert await cluster.renewing.renew(range(2), 2)
+    assert cluster.started == [2, 0, 1] and cluster.holders == before
 
 
 async def test_a_successor_that_does_not_start_leaves_the_accounts_served() -> None:

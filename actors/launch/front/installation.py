@@ -169,6 +169,11 @@ def peers_are_clients(environment: Mapping[str, str]) -> bool:
     return environment.get("RAY_SERVE_ENABLE_HA_PROXY") != "1" or is_installed(environment)
 
 
+def is_known(ray_version: str) -> bool:
+    """Return whether parts of this version of Ray may be replaced."""
+    return tuple(int(part) for part in ray_version.split(".")[:2]) == _RAY_VERSION
+
+
 def check(program: Path) -> None:
     """Let Serve render a configuration, change it, and let HAProxy read the result. Raises FrontUnusable.
 
@@ -178,7 +183,7 @@ def check(program: Path) -> None:
     import ray
     from ray.serve._private import replica
 
-    if tuple(int(part) for part in ray.__version__.split(".")[:2]) != _RAY_VERSION:
+    if not is_known(ray.__version__):
         wanted = ".".join(map(str, _RAY_VERSION))
         raise FrontUnusable(f"Ray {ray.__version__} is installed, and this version needs {wanted}: install {wanted}")
     if not hasattr(replica, "add_port_to_grpc_server"):

@@ -17,7 +17,7 @@ import psutil
 from actors.config import ServeConfig, environment_name
 from actors.launch.front import installation as front
 from actors.launch.local_run.deadlines import GivenUp, within
-from actors.launch.local_run.ray_helpers import RARE_LOOKS, set_up_workers, without_helpers
+from actors.launch.local_run.ray_helpers import RARE_LOOKS, set_up_workers, use, without_helpers
 from actors.small_actors import SHARED_ACTOR_NAME
 
 APPLICATION = "ledger-gateway"
@@ -142,7 +142,7 @@ def ray_environment(serve: ServeConfig, run_dir: Path) -> dict[str, str]:
 
 def start_ray(environment: Mapping[str, str]) -> RayHead:
     """Start a new Ray on this machine. A Ray that already runs here is not affected."""
-    os.environ.update(environment)
+    use(environment)
     os.environ.pop("RAY_ADDRESS", None)
     # Ray's processes inherit this environment, and none of them creates tables.
     os.environ.pop(environment_name("storage.postgres_migrations_url"), None)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import actors
+from actors.launch.front.installation import is_known
 from actors.launch.local_run import worker_setup
 
 logger = logging.getLogger(__name__)
@@ -49,7 +50,21 @@ _NO_PORT = -1  # What Ray's own agents tell of a port on which they do not liste
 _SESSION, _NODE = "--session_dir=", "--node_id="  # Options of the raylet.
 _STAND_IN = Path(__file__).with_name("agent_stand_in.py")
 
+# Variables of a user, or of a job of another Ray, with which Ray asks for a runtime environment.
+_ENVIRONMENTS: Final = ("RAY_RUNTIME_ENV_HOOK", "RAY_JOB_CONFIG_JSON_ENV_VAR")
+_UV_RUN = "RAY_ENABLE_UV_RUN_RUNTIME_ENV"  # Whether it asks for one by itself where a parent process is `uv run`.
 _HOOK_VARIABLE = "WORKER_PROCESS_SETUP_HOOK_ENV_VAR"  # The constant with its name.
+
+
+def use(environment: Mapping[str, str]) -> None:
+    """Make this the environment of Ray in this process, before Ray is imported.
+
+    The process, which starts a local run's Ray or joins it, must not ask for a runtime environment. Nobody makes one
+    there: the raylet would wait for its agent and then end, and with it the whole run.
+    """
+    os.environ.update({**environment, _UV_RUN: "0"})
+    for name in _ENVIRONMENTS:
+        os.environ.pop(name, None)
 
 
 def set_up_workers() -> None:
@@ -119,15 +134,23 @@ def _without_agents(start: Callable[..., Any]) -> Callable[..., Any]:
 def with_stand_ins(command: list[str]) -> list[str]:
     """Return the command of a raylet with programs in the place of its agents, whose ports are told here.
 
-    Any other command, and that of a raylet which is started otherwise than this knows, is returned as it is.
+    Any other command, and that of a raylet which is started otherwise than this knows, is returned as it is. So is that
+    of another version of Ray: it might wait for more, and the start would not come to saying which version is needed.
     """
+    import ray
     import ray._raylet as parts
 
     if not any(argument.startswith(tuple(_AGENTS)) for argument in command):
         return command
     told = [getattr(parts, name, None) for names in _AGENTS.values() for name in names]
     session, node = _value(command, _SESSION), _value(command, _NODE)
-    if session is None or node is None or None in told or not hasattr(parts, "persist_port"):
+    if (
+        session is None
+        or node is None
+        or None in told
+        or not hasattr(parts, "persist_port")
+        or not is_known(ray.__version__)
+    ):
         logger.info("Ray starts agents that nobody uses: its raylet has other options")
         return command
     for port in told:

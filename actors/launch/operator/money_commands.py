@@ -30,6 +30,7 @@ from actors.deposits.api import (
 )
 from actors.launch.local_run import owner_commands as operator
 from actors.launch.local_run.cluster import token_environment
+from actors.launch.local_run.ray_helpers import use
 from actors.launch.local_run.run import Options, data_path, settings
 from actors.launch.local_run.screen import DataDirOption, fail, print_document, say
 from actors.launch.local_run.wallets import load_or_make
@@ -211,7 +212,7 @@ def with_instance(data_dir: Path | None, ask: Callable[[operator.Instance], Valu
             return ask(operator.Instance(cluster))
         folder = data_path(config, data_dir)
         instance = operator.find_instance(folder / "run")
-        os.environ.update(token_environment(load_or_make(folder / "secrets").ray_token))
+        use(token_environment(load_or_make(folder / "secrets").ray_token))
         return ask(instance)
     except (ConfigError, DataDirError, operator.OperatorError) as error:
         fail(str(error))

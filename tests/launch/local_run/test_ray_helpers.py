@@ -1,6 +1,8 @@
 """Guards what a local run has Ray start and load: no more than it needs, and all as before where Ray has changed."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ import pytest
 from ray._private import node, ray_constants, services
 
 from actors.launch.local_run import ray_helpers
-from actors.launch.local_run.ray_helpers import set_up_workers, with_stand_ins, without_helpers
+from actors.launch.local_run.ray_helpers import set_up_workers, use, with_stand_ins, without_helpers
 from bench.product import ROOT
 
 STARTERS = ("start_log_monitor", "start_monitor", "start_api_server")
@@ -76,12 +78,14 @@ def test_the_raylet_has_programs_that_wait_in_place_of_its_agents(
         assert argument.endswith("agent_stand_in.py")
 
 
-@pytest.mark.parametrize("lacks", ["--session_dir", "--node_id", "persist_port"])
+@pytest.mark.parametrize("lacks", ["--session_dir", "--node_id", "persist_port", "the known version"])
 def test_a_raylet_with_other_options_has_its_agents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacks: str
 ) -> None:
     if lacks == "persist_port":
         monkeypatch.delattr("ray._raylet.persist_port")
+    if lacks == "the known version":
+        monkeypatch.setattr("ray.__version__", "2.61.0")
     command = ["raylet", f"--session_dir={tmp_path}", f"--node_id={NODE}", *AGENTS]
     command = [argument for argument in command if not argument.startswith(lacks)]
     assert with_stand_ins(command) == command and not [*tmp_path.iterdir()]
@@ -100,3 +104,22 @@ def test_workers_are_told_once_and_a_ray_without_the_hook_is_not(monkeypatch: py
     monkeypatch.delattr(ray_constants, "WORKER_PROCESS_SETUP_HOOK_ENV_VAR")
     set_up_workers()
     assert os.environ[name] == ""
+
+
+_ASKED = """
+import os, sys
+from ray._private import worker
+from ray._private.runtime_env import uv_runtime_env_hook
+uv_runtime_env_hook._get_uv_run_cmdline = lambda: ["uv", "run", "serve_app.py"]
+print(worker._maybe_modify_runtime_env(None, False), os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR"))
+"""
+
+
+def test_nobody_asks_a_local_run_for_a_runtime_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also under `uv run`, with a hook of the user's, or within a job: its raylet would end, and a command of an
+    operator would take the whole run down."""
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    os.environ.update(RAY_RUNTIME_ENV_HOOK="of.the.user", RAY_JOB_CONFIG_JSON_ENV_VAR="{}")
+    use({"RAY_AUTH_MODE": "token"})
+    told = subprocess.run([sys.executable, "-c", _ASKED], env=os.environ, capture_output=True, text=True, check=True)
+    assert told.stdout == "None None\n"
