@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from actors.upstream import replies
 from actors.upstream.coalescing import CoalescedReads
-from actors.upstream.large_bodies import HASHED_FOR
 from actors.upstream.node_health import Commitment
 from actors.upstream.read_cache import ReadCache
 from actors.upstream.replies import AnswerKind, NodeAnswer
@@ -222,25 +221,6 @@ async def test_a_timeout_is_of_the_one_who_asked(failure):
     assert len(world.node.asked) == 2
     await world.answer(BLOCK)
     assert {(await call).kind for call in late} == {AnswerKind.RESULT}
-
-
-async def test_of_an_account_that_has_its_share_one_caller_asks_and_not_one_after_the_other():
-    """Each of them would wait for memory anew, and callers of other accounts who joined behind them would wait for all:
-    20 calls that cost nothing kept a block from everybody for its whole time."""
-    world = World()
-
-    async def ask(account: bytes) -> NodeAnswer:
-        HASHED_FOR.set((b"[5]", b"1", account))
-        return await world.reads.call("getBlock", b"[5]", LONG_MS)
-
-    full = [asyncio.create_task(ask(b"full")) for _ in range(20)]
-    other = asyncio.create_task(ask(b"other"))
-    await settle()
-    await world.answer(replies.NO_ROOM)
-    assert [call.done() and call.result() for call in full] == [replies.NO_ROOM] * 20
-    assert not other.done() and len(world.node.asked) == 2
-    await world.answer(BLOCK)
-    assert (await other).kind is AnswerKind.RESULT
 
 
 async def test_a_turn_that_does_not_come_in_time_is_a_timeout():

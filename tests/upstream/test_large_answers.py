@@ -17,9 +17,10 @@ from actors.upstream.large_bodies import HASHED_FOR, LargeBody
 from actors.upstream.memory_budget import MemoryBudget
 from actors.upstream.node_selection import NodeSelection
 from actors.upstream.pool import NodePool
-from actors.upstream.replies import AnswerKind
+from actors.upstream.replies import AnswerKind, NodeAnswer
 
 from .nodes import Exchange, RawNode, running
+from .test_coalescing import BLOCK, LONG_MS, World, settle
 
 CLASS_TIMEOUT_MS = 5_000
 pytestmark = pytest.mark.usefixtures("way")
@@ -175,3 +176,22 @@ async def test_memory_of_an_answer_that_a_thread_drops_last_is_given_back_by_the
         assert await asyncio.wait_for(waiting, 1) == 2 << 20
         assert threads == [threading.get_ident()]
         await client.close()
+
+
+async def test_of_an_account_that_has_its_share_one_caller_asks_and_not_one_after_the_other():
+    """Each of them would wait for memory anew, and callers of other accounts who joined behind them would wait for all:
+    20 calls that cost nothing kept a block from everybody for its whole time."""
+    world = World()
+
+    async def ask(account: bytes) -> NodeAnswer:
+        HASHED_FOR.set((b"[5]", b"1", account))
+        return await world.reads.call("getBlock", b"[5]", LONG_MS)
+
+    full = [asyncio.create_task(ask(b"full")) for _ in range(20)]
+    other = asyncio.create_task(ask(b"other"))
+    await settle()
+    await world.answer(replies.NO_ROOM)
+    assert [call.done() and call.result() for call in full] == [replies.NO_ROOM] * 20
+    assert not other.done() and len(world.node.asked) == 2
+    await world.answer(BLOCK)
+    assert (await other).kind is AnswerKind.RESULT

@@ -136,7 +136,7 @@ async def test_when_no_node_comes_the_refusal_is_clear_and_short():
 
 
 async def test_those_who_wait_ask_together():
-    """A flood of reads that wait costs the nodes a few times what one does, as some find themselves between two polls."""
+    """A flood of reads that wait costs the nodes a few times what one does, as some come between two polls."""
     alone, replica = of(40), of(40)
     await alone.read(floor_at(1_000))
     answers = await asyncio.gather(*(replica.read(floor_at(1_000)) for _ in range(200)))
