@@ -90,6 +90,7 @@ class Calling(ABC):
                         break
                     group.create_task(self._call(number, began))
                     await asyncio.sleep(max(0.0, began + (number + 1) * self._pause - time.monotonic()))
+            await self._end()
 
     def stop(self) -> None:
         self._stopped.set()
@@ -109,6 +110,9 @@ class Calling(ABC):
     @abstractmethod
     async def _open(self, stack: contextlib.AsyncExitStack) -> None:
         """Open what all calls share; the stack closes it."""
+
+    async def _end(self) -> None:  # noqa: B027 - most clients have nothing to ask.
+        """Ask what is not known yet, once all calls have ended."""
 
     @abstractmethod
     async def _ask(self, machine: int, number: int) -> str | None:

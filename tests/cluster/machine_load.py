@@ -216,7 +216,7 @@ class Load:
     def _until_told(self) -> None:
         """Wait until every transfer that was confirmed has been delivered."""
         deadline = time.monotonic() + _TOLD_SECONDS
-        while missing := self.senders.charged.keys() - self._hooks.signatures():
+        while missing := self.senders.landed - self._hooks.signatures():
             assert time.monotonic() < deadline, f"{len(missing)} transfers were never delivered: {sorted(missing)[:5]}"
             time.sleep(0.5)
 

@@ -1,10 +1,16 @@
-"""The network of machines on one: a namespace for each, joined by a bridge. Needs root and the program ip."""
+"""The network of machines on one: a namespace for each, joined by a bridge. Needs root and the program ip.
+
+Its names and addresses are the same for all runs of this machine, so one run has it at a time, and others wait.
+"""
 
 import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 STORES, TESTS = "10.77.0.1", "10.77.0.2"
 _BRIDGE, PREFIX = "lgbr", "lg"  # Of the interfaces; the namespaces are lg-net, lg-0, lg-1, lg-2.
@@ -29,6 +35,14 @@ def _ip(*words: str, check: bool = True) -> None:
 
 def address_of(machine: int) -> str:
     return f"10.77.0.{10 + machine}"
+
+
+@contextlib.contextmanager
+def network_alone() -> Iterator[None]:
+    """Wait until no other run has the network. A run that was killed has it no more, but what it left is still there."""
+    with (Path(tempfile.gettempdir()) / f"{PREFIX}-network.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def make_network(machines: int) -> None:

@@ -37,11 +37,12 @@ class Senders(Calling):
         self._urls, self._chain_url, self._payer = list(urls), chain_url, payer
         self._headers = {"X-Api-Key": api_key, **_TEXT}
         self._run, self._sent = os.urandom(6).hex(), dict[int, str]()
-        self.charged: dict[str, int] = {}  # By signature, as the answers say.
+        self._credits: dict[int, int] = {}  # By the number of the send, as the answers say.
+        self.landed: set[str] = set()  # Signatures.
 
     @property
     def credits(self) -> int:
-        return sum(self.charged.values())
+        return sum(self._credits.values())
 
     async def _open(self, stack: contextlib.AsyncExitStack) -> None:
         timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS, sock_connect=2.0)
@@ -71,9 +72,12 @@ class Senders(Calling):
         while True:
             status, found = await self._post(machine, number)
             result = found.get("result", {})
+            if result.get("status", "unknown") != "unknown":
+                self._credits[number] = int(result["charged_credits"])
             if result.get("status") in ("confirmed", "failed"):
                 self.record.answered += 1
-                self.charged[result["signature"]] = int(result["charged_credits"])
+                if result["status"] == "confirmed":
+                    self.landed.add(result["signature"])
                 return None if result["status"] == "confirmed" else "final failed on the chain"
             if status in AGAIN:
                 return str(status)
@@ -84,6 +88,10 @@ class Senders(Calling):
             if time.monotonic() > deadline:
                 return f"final no outcome: {found}"
             await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _end(self) -> None:
+        """A send goes on without the client that gave it up, and is charged: its key tells how it ended."""
+        await asyncio.gather(*(self._ask(0, number) for number in self._sent.keys() - self._credits.keys()))
 
     async def _post(self, machine: int, number: int) -> tuple[int, dict[str, Any]]:
         """Return status and body; 0 and the error's name where the connection broke."""

@@ -34,7 +34,14 @@ from actors.local_servers.datadir import DataDir
 from actors.local_servers.embedded_postgres import EmbeddedPostgres
 from actors.local_servers.embedded_redis import EmbeddedRedis
 from actors.storage.running_releases import release_of
-from tests.cluster.machine_network import PREFIX, STORES, address_of, make_network, remove_network
+from tests.cluster.machine_network import (
+    PREFIX,
+    STORES,
+    address_of,
+    make_network,
+    network_alone,
+    remove_network,
+)
 
 ROOT = Path(__file__).parents[2]
 POSTGRES, REDIS, CHAIN, _REDIS_OF_RAY, _STREAM = 5432, 6379, 8899, 6390, 10_000
@@ -70,10 +77,12 @@ class Machines:
         self._supervisor = Supervisor()
         self._apart: list[subprocess.Popen[bytes]] = []
         self._doors: dict[int, subprocess.Popen[bytes]] = {}
+        self._alone = contextlib.ExitStack()
 
     # --- bringing up and taking down
 
     def __enter__(self) -> Self:
+        self._alone.enter_context(network_alone())  # Before the first step whose undoing would end another run's.
         try:
             self._bring_up()
         except BaseException:
@@ -92,13 +101,14 @@ class Machines:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for machine in reversed(range(self._number)):
-            self.kill(machine)
-        for process in self._apart:
-            process.kill()
-            process.wait()
-        self._supervisor.stop()
-        remove_network(self._number)
+        with self._alone:
+            for machine in reversed(range(self._number)):
+                self.kill(machine)
+            for process in self._apart:
+                process.kill()
+                process.wait()
+            self._supervisor.stop()
+            remove_network(self._number)
         if error is None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
