@@ -11,8 +11,9 @@ import asyncio
 import datetime
 import logging
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 import orjson
 from aioquic.asyncio.protocol import QuicConnectionProtocol
@@ -211,7 +212,7 @@ class _Link:
         try:
             async with asyncio.timeout(LEG_MS / 1000):
                 while _is_under_way(quic, stream):
-                    await client.ping()
+                    await _outlived(client.ping())
         except (ConnectionError, TimeoutError):
             return False
         return self._client is client
@@ -248,12 +249,20 @@ async def _connected(address: Address, configuration: QuicConfiguration) -> Asyn
     )
     try:
         protocol.connect(address)
-        await protocol.wait_connected()
+        await _outlived(protocol.wait_connected())
         yield protocol
     finally:
         protocol.close()
         await protocol.wait_closed()
         transport.close()
+
+
+async def _outlived(waiting: Coroutine[Any, Any, None]) -> None:
+    """Wait for something of aioquic that ends with ConnectionError when the connection does. That may be after we gave
+    up waiting, and asyncio would log an error that nobody has looked at."""
+    task = asyncio.create_task(waiting)
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    await asyncio.shield(task)
 
 
 def _is_under_way(quic: QuicConnection, stream: int) -> bool:

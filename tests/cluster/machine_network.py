@@ -39,7 +39,7 @@ def address_of(machine: int) -> str:
 
 @contextlib.contextmanager
 def network_alone() -> Iterator[None]:
-    """Wait until no other run has the network. A run that was killed has it no more, but what it left is still there."""
+    """Wait until no other run has the network. A killed run has it no more, but what it left is still there."""
     with (Path(tempfile.gettempdir()) / f"{PREFIX}-network.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,6 +1,8 @@
 """The TPU leg over real QUIC: warm connections to the next leaders alone, and sends without an answer."""
 
 import asyncio
+import gc
+import socket
 from typing import Any
 
 import pytest
@@ -161,4 +163,20 @@ async def test_a_leader_that_allows_no_streams_leaves_nothing_waiting(
             await asyncio.sleep(0.01)
     full = await leg.send(here.payment())
     assert full.submitted_ms is None
+    await leg.close()
+
+
+async def test_a_leader_that_does_not_answer_is_no_error(
+    here: Here, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many do not. Each try of each leader, eight seconds apart, left an exception that nobody had looked at."""
+    monkeypatch.setattr(tpu_module, "_HANDSHAKE_SECONDS", 0.05)
+    leg = a_leg(here, ManualClock())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        address = silent.getsockname()
+        await tpu_module._Link(address, leg._configuration(address), ManualClock())._hold()
+        assert silent.recv(2_000)
+    gc.collect()
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []
     await leg.close()
