@@ -41,6 +41,7 @@ def next_release(tree: Path, linked: bool = True) -> str:
     major, minor, _ = parts(RELEASE)
     number = f"{major}.{minor + 1}.0"
     _edit(tree / "actors/release.py", lambda text: text.replace(f'RELEASE = "{RELEASE}"', f'RELEASE = "{number}"', 1))
+    _edit(tree / "cluster.yaml", lambda text: text.replace(f"release={RELEASE}\n", f"release={number}\n", 1))
     _edit(tree / "actors/calls.py", _with_longer_messages)
     accounts = tree / "actors/accounts"
     _edit(accounts / "schema.sql", lambda text: text + _MIGRATION)
