@@ -72,7 +72,8 @@ class LaunchedMachines(Machines):
     # --- what the launcher does
 
     def up(self, *options: str, code: Path = ROOT) -> str:
-        """code: the tree that goes to all machines."""
+        """code: the tree that goes to all machines, with its own cluster.yaml."""
+        self._write_file(code)
         return self._ray("up", "--yes", "--no-config-cache", *options, seconds=_UP_SECONDS, code=code)
 
     def execute(self, command: str) -> str:
@@ -122,7 +123,9 @@ class LaunchedMachines(Machines):
     def _make_settings(self) -> None:
         self._shared = self._of_these_stores()
         self._write_shared()
-        text = (ROOT / "cluster.yaml").read_text(encoding="utf-8")
+
+    def _write_file(self, code: Path) -> None:
+        text = (code / "cluster.yaml").read_text(encoding="utf-8")
         cluster = yaml.safe_load(text.replace("ulimit -n 65536", HIGHEST_LIMIT))
         cluster["cluster_name"] = self._name
         cluster["provider"]["head_ip"] = address_of(0)

@@ -12,6 +12,7 @@ from pathlib import Path
 from actors.release import RELEASE, parts
 from tests.cluster.machines import ROOT
 
+_NOT_COPIED = (".git", ".venv", "__pycache__", "node_modules")
 _FIELD = '    of_the_next_release: str = "nothing"\n'
 _LONGER = ("HoldRequest", "HoldReply", "SettleRequest", "SettleReply")
 _MIGRATION = """
@@ -23,18 +24,24 @@ CREATE OR REPLACE FUNCTION accounts_of_the_next_release() RETURNS boolean LANGUA
 """
 
 
-def next_release(tree: Path) -> str:
-    """Make the tree in this new folder, and return its number."""
+def next_release(tree: Path, linked: bool = True) -> str:
+    """Make the tree in this new folder, and return its number.
+
+    linked: folders that stay as they are may be links to this tree's. Ray's launcher needs folders: its rsync cannot
+    put a link where a machine has the folder of the release before.
+    """
     tree.mkdir()
     for entry in ROOT.iterdir():
-        if entry.name not in (".git", "actors") and entry.is_dir():
+        if linked and entry.name not in (".git", "actors") and entry.is_dir():
             (tree / entry.name).symlink_to(entry)
         elif entry.is_file():
             shutil.copy(entry, tree)
-    shutil.copytree(ROOT / "actors", tree / "actors", ignore=shutil.ignore_patterns("__pycache__"))
+        elif entry.is_dir() and entry.name not in _NOT_COPIED:
+            shutil.copytree(entry, tree / entry.name, symlinks=True, ignore=shutil.ignore_patterns(*_NOT_COPIED))
     major, minor, _ = parts(RELEASE)
     number = f"{major}.{minor + 1}.0"
     _edit(tree / "actors/release.py", lambda text: text.replace(f'RELEASE = "{RELEASE}"', f'RELEASE = "{number}"', 1))
+    _edit(tree / "cluster.yaml", lambda text: text.replace(f"release={RELEASE}\n", f"release={number}\n", 1))
     _edit(tree / "actors/calls.py", _with_longer_messages)
     accounts = tree / "actors/accounts"
     _edit(accounts / "schema.sql", lambda text: text + _MIGRATION)

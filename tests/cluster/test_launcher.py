@@ -23,7 +23,10 @@ _DEPLOY = (  # As cluster.yaml has it.
 _TAKE_DOWN = "cd ~/ledger-gateway && . ./ray.env && .venv/bin/python -m actors.launch.operator.take_down"
 _SETTINGS = {"LEDGER_GATEWAY__REPLICAS": "3", "LEDGER_ACCOUNTS__SHARD_ACTORS": "2"}
 
-pytestmark = pytest.mark.skipif("LONG_TESTS" not in os.environ, reason="takes minutes: set LONG_TESTS=1")
+pytestmark = [
+    pytest.mark.timeout(1_200),
+    pytest.mark.skipif("LONG_TESTS" not in os.environ, reason="takes minutes: set LONG_TESTS=1"),
+]
 
 
 def test_ray_up_brings_a_cluster_up_that_ray_down_takes_away(tmp_path: Path) -> None:
@@ -31,7 +34,7 @@ def test_ray_up_brings_a_cluster_up_that_ray_down_takes_away(tmp_path: Path) -> 
     if (reason := why_not()) is not None:
         pytest.skip(reason)
     next_tree = tmp_path / "next"
-    following = next_release(next_tree)
+    following = next_release(next_tree, linked=False)
     with LaunchedMachines(_SETTINGS) as cluster:
         print(cluster.up())
         cluster.await_nodes()

@@ -1,6 +1,7 @@
 """cluster.yaml is a file that Ray's own tools accept, with the environment that a local run has."""
 
 import json
+import os
 import subprocess
 from importlib import resources
 from pathlib import Path
@@ -14,6 +15,7 @@ from ray.serve.schema import ServeDeploySchema
 from actors.config import ServeConfig
 from actors.launch.front.installation import GRPC_SERVICES
 from actors.launch.local_run.cluster import APPLICATION, ray_environment
+from actors.release import RELEASE
 from tests.tidy.sources import ROOT
 
 CLUSTER: dict[str, Any] = yaml.safe_load((ROOT / "cluster.yaml").read_text(encoding="utf-8"))
@@ -39,6 +41,24 @@ def test_rays_launcher_accepts_it() -> None:
     """The schema of the Ray that is installed."""
     schema = json.loads(resources.files("ray.autoscaler").joinpath("ray-schema.json").read_text())
     jsonschema.validate(CLUSTER, schema)
+
+
+def test_it_names_the_release_that_it_installs(tmp_path: Path) -> None:
+    """Ray passes new code on to the workers only where this file has changed, so an installation of other code ends."""
+    install = CLUSTER["setup_commands"][0]
+    assert f"release={RELEASE}\n" in install
+    code = tmp_path / "ledger-gateway" / "actors"
+    code.mkdir(parents=True)
+    (code / "release.py").write_text(f'RELEASE = "{RELEASE}.1"\n', encoding="utf-8")
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        ["bash", "-c", install], env=environment, capture_output=True, text=True, check=False, timeout=20
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        f'cluster.yaml says release={RELEASE}, but the code has RELEASE = "{RELEASE}.1": correct cluster.yaml\n'
+    )
+    assert not (tmp_path / "ledger-gateway" / ".venv").exists()
 
 
 def test_serve_accepts_its_part() -> None:
