@@ -251,7 +251,7 @@ class AccountShardActor(ReportingActor):
     async def _place(self, indexes: Sequence[int]) -> None:
         """Start the owners that do not run, with this owner's settings. Those that run keep theirs: a deployment
         replaces them while another owner serves their accounts (renewing.py)."""
-        running = await asyncio.to_thread(hosting.names, owner_name(""))
+        running = await running_owners()
         missing = [index for index in indexes if index != self._index and owner_name(index) not in running]
         await asyncio.gather(
             *(
@@ -268,7 +268,7 @@ class AccountShardActor(ReportingActor):
 
     @staticmethod
     async def _has_others(indexes: Sequence[int]) -> bool:
-        running = await asyncio.to_thread(hosting.names, owner_name(""))
+        running = await running_owners()
         return not {*running} <= {*map(owner_name, indexes)}
 
     @staticmethod
@@ -283,6 +283,11 @@ class AccountShardActor(ReportingActor):
                 break
         logger.error("account shard %d was fenced off by a newer owner; ending this process", self._index)
         os._exit(1)
+
+
+async def running_owners() -> list[str]:
+    """Return the names of the owners that run, in no order. Needs a connected Ray."""
+    return await asyncio.to_thread(hosting.names, owner_name(""))
 
 
 async def ask_owner(name: str, method: str, *arguments: Any) -> Any:

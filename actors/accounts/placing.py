@@ -14,7 +14,7 @@ from actors import hosting
 from actors.accounts.api import owner_name
 from actors.accounts.balancing import KIND, ShardMover, alone_at
 from actors.accounts.holders_store import PostgresHoldersStore
-from actors.accounts.host import USES, AccountShardActor, ask_owner
+from actors.accounts.host import USES, AccountShardActor, ask_owner, running_owners
 from actors.accounts.renewing import Renewing
 from actors.accounts.stored import StoreUnavailable
 from actors.actor_settings import fingerprint
@@ -42,15 +42,11 @@ async def place_owners(config: Config) -> None:
     async with opened_ownership(config.storage, "placing of account owners") as ownership:
         wanted = await ownership.wanted(KIND, setting)
         await ownership.set_wanted(KIND, wanted, setting)
-    outdated = await _outdated(config, await _running())
+    outdated = await _outdated(config, await running_owners())
     if outdated and not await _renew(config, setting):
         await _place_all(outdated, config, setting)
-    running = await _running()
+    running = await running_owners()
     await _place_all([index for index in range(wanted) if owner_name(index) not in running], config, setting)
-
-
-async def _running() -> list[str]:
-    return await asyncio.to_thread(hosting.names, owner_name(""))
 
 
 async def _outdated(config: Config, running: Sequence[str]) -> list[int]:
@@ -89,10 +85,10 @@ async def _renew(config: Config, setting: int) -> bool:
         for _ in range(int(_RENEWAL_SECONDS / _LOOK_SECONDS)):
             async with alone_at(config.storage) as is_alone:
                 if is_alone:
-                    running = await _running()
+                    running = await running_owners()
                     outdated = await _outdated(config, running)
                     if outdated and not await renewing.renew(outdated, 1 + max(map(_index_of, running))):
-                        await _place_all(await _outdated(config, await _running()), config, setting)
+                        await _place_all(await _outdated(config, await running_owners()), config, setting)
                     return True
             await asyncio.sleep(_LOOK_SECONDS)
         logger.warning("another process has been moving accounts for %.0f s", _RENEWAL_SECONDS)
