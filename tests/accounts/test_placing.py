@@ -53,7 +53,7 @@ async def test_several_owners_are_placed_at_the_same_time(monkeypatch: pytest.Mo
 
 
 async def test_fewer_owners_are_wanted_and_those_that_have_accounts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are ended when their accounts have been moved (balancing.py)."""
+    """The first owner ends them when their accounts have been moved (balancing.py)."""
     cluster = Cluster(monkeypatch, [f"account-shard-{index}" for index in (0, 1, 10, 2)], 1)
     _answering(monkeypatch, {})
     await placing.place_owners(config(2))

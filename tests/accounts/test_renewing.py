@@ -63,7 +63,8 @@ async def test_an_owner_that_does_not_give_keeps_its_accounts() -> None:
 
 
 async def test_an_owner_that_refunds_the_charges_of_a_dead_replica_is_waited_for() -> None:
-    """It gives nothing for some ten seconds. It was ended with its accounts then, and so were all that came later."""
+    """Such an owner gives no shards for some ten seconds. A renewal that does not wait ends it with its accounts, and
+    so all owners after it."""
     cluster = Renewed(2)
     before = list(cluster.holders)
     cluster.silent, cluster.speaks_after = {0}, {0: 2}

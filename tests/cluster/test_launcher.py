@@ -25,7 +25,10 @@ _SETTINGS = {"LEDGER_GATEWAY__REPLICAS": "3", "LEDGER_ACCOUNTS__SHARD_ACTORS": "
 
 pytestmark = [
     pytest.mark.timeout(1_200),
-    pytest.mark.skipif("LONG_TESTS" not in os.environ, reason="takes minutes: set LONG_TESTS=1"),
+    pytest.mark.skipif(
+        "LONG_TESTS" not in os.environ,
+        reason="installs all packages on three machines, which takes eight minutes: set LONG_TESTS=1",
+    ),
 ]
 
 
