@@ -2,16 +2,21 @@
 
 All shapes run at the same time before one node with constant answers, and each round loads one after the other, so that
 a machine that changes its speed changes all; a ratio is of two steps of one round. Accounts are many, each with a key
-of its own, as one account has one owner. The figure is processor time, which a machine that is full does not change,
-as it changes calls a second: all shapes have the same few cores.
+of its own, as one account has one owner. The figure is processor time.
+
+Also processor time grows where more processes than cores take turns, as each finds less of its own in the caches and
+does less in each turn. So beside NxN stand N products of 1x1, which share nothing but the machine, loaded at the same
+moment with as many connections together: what NxN costs beyond them is the price of sharing accounts and replicas, and
+the rest is the machine's.
 """
 
 import asyncio
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,15 +46,21 @@ _WARM_UP_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A product with so many replicas and owners. keys: of its accounts."""
+    """Products that are loaded at the same moment, each with `count` replicas and as many owners. keys: of the accounts
+    of each."""
 
     count: int
-    product: Product
-    keys: Sequence[str]
+    products: Sequence[Product]
+    keys: Sequence[Sequence[str]]
+
+    @property
+    def replicas(self) -> int:
+        return self.count * len(self.products)
 
     @property
     def name(self) -> str:
-        return f"{self.count}x{self.count}"
+        name = f"{self.count}x{self.count}"
+        return f"{len(self.products)} of {name}" if len(self.products) > 1 else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +78,16 @@ class Step:
 
 
 @contextmanager
-def running(counts: Sequence[int], accounts: int, node_url: str, root: Path) -> Iterator[list[Shape]]:
-    """Run a product of each count, all at the same time."""
+def running(
+    counts: Sequence[int], accounts: int, node_url: str, root: Path, beside: bool = False
+) -> Iterator[list[Shape]]:
+    """Run a product of each count, all at the same time. beside: and for each count, as many products of the first
+    shape as make that count together."""
+    first = counts[0]
+    most = max(counts) // first if beside else 1
     with ExitStack() as stack:
         products = []
-        for count in counts:
+        for count in (*counts, *[first] * (most - 1)):
             settings = LIMITS_AWAY | {
                 "LEDGER_UPSTREAM__NODE_URL": node_url,
                 "LEDGER_PAYMENTS__NETWORK": "devnet",
@@ -81,7 +97,12 @@ def running(counts: Sequence[int], accounts: int, node_url: str, root: Path) -> 
             # One after the other: a machine that starts three at once is too slow for each.
             products.append(stack.enter_context(started(settings, partial(Product, root=root))))
         keys = [many_accounts.opened(product, accounts, _CALLS_CREDITS) for product in products]
-        yield [Shape(*each) for each in zip(counts, products, keys, strict=True)]
+        shapes = [Shape(count, products[at : at + 1], keys[at : at + 1]) for at, count in enumerate(counts)]
+        single = [0, *range(len(counts), len(products))]
+        for count in counts[1:] if beside else ():
+            chosen = single[: count // first]
+            shapes.append(Shape(first, [products[at] for at in chosen], [keys[at] for at in chosen]))
+        yield shapes
 
 
 def spent_by_part(
@@ -96,21 +117,45 @@ async def _wal_position(data_dir: Path) -> int:
         return int(await connection.fetchval("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"))
 
 
+def together(loads: Sequence[Load]) -> Load:
+    """Return what several generators did at the same moment as one: the mean of their medians, the worst p99."""
+    first = loads[0]
+    return replace(
+        first,
+        connections=sum(one.connections for one in loads),
+        answered=sum(one.answered for one in loads),
+        errors=sum(one.errors for one in loads),
+        latency_p50_ms=statistics.fmean(one.latency_p50_ms for one in loads),
+        latency_p99_ms=max(one.latency_p99_ms for one in loads),
+    )
+
+
 def step(shape: Shape, connections: int, seconds: float) -> Step:
-    product = shape.product
-    parts = kinds_of(product.pid, _MARKS)
+    products = shape.products
+    pids = tuple(product.pid for product in products)
+    parts = {pid: part for one in pids for pid, part in kinds_of(one, _MARKS).items()}
     ports = {
-        "clients to HAProxy": {product.ports.http},
+        "clients to HAProxy": {product.ports.http for product in products},
         "HAProxy to replicas": links.ports_of(pid for pid, part in parts.items() if part == "replicas"),
         "replicas to owners": links.ports_of(pid for pid, part in parts.items() if part == "owners"),
     }
-    keys = ",".join(shape.keys)
-    load.timed(f"{product.http_url}/", keys, connections, _WARM_UP_SECONDS)
-    wal_before, link_before = asyncio.run(_wal_position(product.data_dir)), links.passed(ports)
-    before = cpu_seconds((product.pid,))
-    seen = load.timed(f"{product.http_url}/", keys, connections, seconds)
-    after = cpu_seconds((product.pid,))
-    passed, wal = links.passed(ports), asyncio.run(_wal_position(product.data_dir)) - wal_before
+
+    def wal_positions() -> int:
+        return sum(asyncio.run(_wal_position(product.data_dir)) for product in products)
+
+    def loaded(for_seconds: float) -> Load:
+        def one(product: Product, keys: Sequence[str]) -> Load:
+            return load.timed(f"{product.http_url}/", ",".join(keys), connections // len(products), for_seconds)
+
+        with ThreadPoolExecutor(len(products)) as generators:
+            return together(list(generators.map(one, products, shape.keys)))
+
+    loaded(_WARM_UP_SECONDS)
+    wal_before, link_before = wal_positions(), links.passed(ports)
+    before = cpu_seconds(pids)
+    seen = loaded(seconds)
+    after = cpu_seconds(pids)
+    passed, wal = links.passed(ports), wal_positions() - wal_before
     calls = max(1, seen.answered)
     cpu_us = {part: value * 1e6 / calls for part, value in spent_by_part(before, after, parts).items()}
     found = Step(seen, cpu_us, {name: passed[name].since(link_before[name]) for name in ports}, wal / calls)
@@ -159,34 +204,41 @@ def main(
     accounts: Annotated[int, typer.Option(min=1, help="Accounts, which connections have in turn.")] = 64,
     seconds: scenario.Seconds = 2.5,
     rounds: scenario.Rounds = 3,
+    beside: Annotated[bool, typer.Option(help="Also as many products of the first shape, beside each other.")] = True,
     tree_of: Annotated[str, typer.Option("--root", help="The source tree that runs.")] = str(ROOT),
 ) -> dict[str, Any]:
-    """Measure the cost of a call with more and more replicas and owners; takes about four minutes.
+    """Measure the cost of a call with more and more replicas and owners; takes about ten minutes.
 
     The last table has the first number of connections for each replica: as many calls for each, whatever the shape.
     """
     wanted, numbers = scenario.counts(counts), scenario.counts(connections)
-    steps: dict[tuple[int, int], list[Step]] = defaultdict(list)
-    with systems.upstream() as node, running(wanted, accounts, node.url, Path(tree_of)) as shapes:
+    if beside and any(count % wanted[0] for count in wanted):
+        raise typer.BadParameter(
+            f"each count must be a multiple of {wanted[0]}, or say --no-beside", param_hint="counts"
+        )
+    steps: dict[tuple[str, int], list[Step]] = defaultdict(list)
+    with systems.upstream() as node, running(wanted, accounts, node.url, Path(tree_of), beside) as shapes:
         for number in range(rounds):
             for shape in shapes if number % 2 else reversed(shapes):
-                for connected in sorted({*numbers, numbers[0] * shape.count}):
-                    steps[shape.count, connected].append(step(shape, connected, seconds))
-    first = wanted[0]
-    tables = {f"{number} connections": {count: (count, number) for count in wanted} for number in numbers}
-    tables[f"{numbers[0]} connections for each replica"] = {count: (count, numbers[0] * count) for count in wanted}
+                for connected in sorted({*numbers, numbers[0] * shape.replicas // wanted[0]}):
+                    steps[shape.name, connected].append(step(shape, connected, seconds))
+    first = shapes[0].name
+    tables = {f"{number} connections": {shape.name: number for shape in shapes} for number in numbers}
+    tables[f"{numbers[0]} connections for each replica"] = {
+        shape.name: numbers[0] * shape.replicas // wanted[0] for shape in shapes
+    }
     found = {
-        title: {f"{count}x{count}": figures_of(steps[key], steps[keys[first]]) for count, key in keys.items()}
-        for title, keys in tables.items()
-        if all(key in steps for key in keys.values())
+        title: {name: figures_of(steps[name, number], steps[first, columns[first]]) for name, number in columns.items()}
+        for title, columns in tables.items()
     }
     for title, columns in found.items():
         _shown(f"{title}, {accounts} accounts, medians of {rounds} rounds", columns)
     scenario.show_targets(
-        scenario.at_most(f"{name} by {first}x{first}, {title}", RATIO_MAX, figures["ratio"], "{:.2f}")
+        scenario.at_most(f"{name} by {base}, {title}", RATIO_MAX, figures["ratio"] / columns[base]["ratio"], "{:.2f}")
         for title, columns in found.items()
         for name, figures in columns.items()
-        if name != f"{first}x{first}"
+        for base in (first, f"{name.partition('x')[0]} of {first}")
+        if name != first and base in columns and " of " not in name
     )
     if any(one["errors"] for columns in found.values() for one in columns.values()):
         raise scenario.Wrong("a call failed", found)

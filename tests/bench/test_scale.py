@@ -4,7 +4,7 @@ import pytest
 
 from bench.figures import Load
 from bench.links import Passed
-from bench.scale import PARTS, Step, figures_of, spent_by_part
+from bench.scale import PARTS, Step, figures_of, spent_by_part, together
 
 
 def step(replicas_us: float, errors: int = 0, reads: int = 100) -> Step:
@@ -28,3 +28,10 @@ def test_processor_time_goes_to_the_part_of_its_process() -> None:
     before, after = {(1, 0.0): 1.0}, {(1, 0.0): 3.0, (2, 0.0): 0.5, (3, 0.0): 0.25}
     found = spent_by_part(before, after, {1: "owners", 2: "PostgreSQL"})
     assert found == {"HAProxy": 0, "replicas": 0, "owners": 2.0, "PostgreSQL": 0.5, "other": pytest.approx(0.25)}
+
+
+def test_products_beside_each_other_count_as_one() -> None:
+    """Their calls and errors are added, the worst p99 holds for all."""
+    found = together([Load("python", 64, 2.0, 1_000, 1, 1.0, 2.0), Load("python", 64, 2.0, 3_000, 0, 3.0, 9.0)])
+    assert found == Load("python", 128, 2.0, 4_000, 1, 2.0, 9.0)
+    assert found.per_second == 2_000.0
