@@ -155,6 +155,7 @@ class HoldReply(msgspec.Struct, frozen=True, array_like=True):
     number of the named key that was presented, for the settle too; 0: none was. view: at processed, confirmed and
     finalized, the floor below which no monotonic read may be answered, then three bounds (accounts/view.py). None: the
     request did not ask. price_list: the name of the account's price list; PUBLIC_PRICES: it pays the public prices.
+    slots: how many calls more the account may have in flight; 0 from an owner of before, too.
     """
 
     pubkey: bytes
@@ -165,6 +166,7 @@ class HoldReply(msgspec.Struct, frozen=True, array_like=True):
     key: int = 0
     view: tuple[int, int, int, int, int, int] | None = None
     price_list: str = ""
+    slots: int = 0
 
     @property
     def payer(self) -> ProvenProof:
@@ -273,11 +275,13 @@ class ChargeRequest(msgspec.Struct, frozen=True, array_like=True):
     """Admit a call that its replica asked the node ahead of its hold, and end it, in one turn of the owner.
 
     hold: of this one call. settle: of the same operation; its public key and epoch are those that the account's owner
-    told last. A repeated request gets the answer of the first one, and charges nothing more.
+    told last. A repeated request gets the answer of the first one, and charges nothing more. coming: how many other
+    calls of this owner's accounts its replica is asking ahead at the same time; their charges follow.
     """
 
     hold: HoldRequest
     settle: SettleRequest
+    coming: int = 0
 
     @property
     def operation(self) -> bytes:

@@ -75,6 +75,11 @@ def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admis
     return _judge_items(account, operation, items, moment, path)
 
 
+def slots_left_of(account: Account) -> int:
+    """Return how many calls more may be in flight; below zero where the limit was lowered meanwhile."""
+    return account.concurrency_limit - len(account.holds) + account.work_holds
+
+
 def presented(account: Account, proof: Proof, moment: Moment) -> Path | None:
     """Return the path of the named key that this proof presents: the key, and the keys it was made from.
 
@@ -106,7 +111,7 @@ def _judge_items(
     if path:
         units_left = min(units_left, units_left_of(path, second))
         budget = room_of(path, moment.wall_ms // DAY_MS)
-    slots_left = account.concurrency_limit - len(account.holds) + account.work_holds
+    slots_left = slots_left_of(account)
     available: int = account.purse.balance - account.purse.held
     if is_allowance(operation):
         return _judge_allowance(account, operation, items, available, hour_left, moment, path)

@@ -15,7 +15,16 @@ from actors.accounts.api import OwnerUnavailable
 from actors.accounts.commits import GroupCommit
 from actors.accounts.settling import Durable, Settling
 from actors.accounts.stored import StoreUnavailable
-from actors.calls import ChargeReply, ChargeRequest, HoldReply, HoldRequest, Outcome, SettleReply, SettleRequest
+from actors.calls import (
+    REPLICA_ID_BYTES,
+    ChargeReply,
+    ChargeRequest,
+    HoldReply,
+    HoldRequest,
+    Outcome,
+    SettleReply,
+    SettleRequest,
+)
 from actors.errors import Err
 
 Charged = tuple[ChargeReply, Durable]
@@ -37,11 +46,19 @@ class Charging:
         """Hold, then post or release. The future is that of the group commit, as for `settle_now`. Raises NotHeld."""
         if request.settle.epoch != self._commits.epoch:
             return self._charge_slowly(request)
+        self._expect(request.operation[:REPLICA_ID_BYTES], request.coming)
         held = self._hold_now(request.hold)
         if not isinstance(held, HoldReply):
             return self._charge_held(held, request.settle)
         charged = self._end(held, request.settle)
         return charged if isinstance(charged, tuple) else self._charge_ended(held, charged)
+
+    def _expect(self, replica: bytes, coming: int) -> None:
+        """Let the group commit wait for the charges that follow, and no longer than for the last one."""
+        if coming:
+            self._commits.coming[replica] = coming
+        else:
+            self._commits.coming.pop(replica, None)
 
     def _end(self, held: HoldReply, settle: SettleRequest) -> Charged | Awaitable[SettleReply]:
         if held.refusal is not None or held.verdicts[0] is not None:

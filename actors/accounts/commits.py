@@ -101,6 +101,7 @@ class GroupCommit:
         self._flying_since = 0
         self._latest: dict[bytes, Account] = {}  # Accounts of the previous group.
         self._latest_entries = 0
+        self.coming: dict[bytes, int] = {}  # How many calls a replica is asking ahead, as it told last.
         self._lingering: asyncio.Future[None] | None = None  # Done when the group need not wait any longer.
         self._to_skip = self._skipped = (
             0  # Groups that shall not linger, because lingering was in vain; and how many of them are left.
@@ -279,12 +280,14 @@ class GroupCommit:
             gathered = self.gathered
             if not self._others_are_likely():
                 break
+        if gathered == before:  # A replica that ended tells nothing more, and a node may take long.
+            self.coming.clear()
         self._skipped = 0
         self._to_skip = 0 if gathered > before else min(2 * self._to_skip + 1, _SKIPPED_MAX)
 
     def _others_are_likely(self) -> bool:
-        """Return whether an account of this or the previous group has a running call, or many accounts wrote."""
-        if len(self._latest) >= _MANY_ACCOUNTS:
+        """Return whether an account of this or the previous group has a running call, or any is asked ahead."""
+        if self.coming or len(self._latest) >= _MANY_ACCOUNTS:
             return True
         for accounts in (self._gathering.accounts, self._latest):
             # A loop, because a generator costs more than the check itself, on every commit.

@@ -47,7 +47,6 @@ class OtherPrices(NamedTuple):
     held: HoldReply
 
 
-ALONE_SECONDS = 0.05  # For this long a replica has had only one call in flight.
 # Voids an operation whose answer does not leave, and counts the call: the reply, the end of its hold, what became of
 # that, and when the call began.
 CountEnd = Callable[[Reply, SettleRequest, SettleReply | None, float], Reply]
@@ -62,38 +61,34 @@ class AskedAhead:
         self._accounts, self._node, self._clock = accounts, node, clock
         self._cancelled, self._count_end = cancelled, count_end
         self._known = KnownAccounts()
-        self._alone_from = 0.0  # In monotonic seconds.
-
-    def not_alone(self) -> None:
-        """Calls are in flight here together. They go in step, and share their messages and their group commit; one that
-        went ahead would be in no step."""
-        self._alone_from = self._clock.monotonic() + ALONE_SECONDS
+        self._asking: dict[int, int] = {}  # Calls by the epoch of their account's owner.
 
     def learn(self, proof: Proof, held: HoldReply) -> None:
         """Remember the reply to a granted hold."""
         self._known.learn(proof, held, self._clock.monotonic())
 
-    def known(self, proof: Proof, admitted: AdmittedCall) -> KnownAccount | None:
-        """Return what is known of the account of a call that may be asked ahead, else None."""
+    def known(self, proof: Proof, admitted: AdmittedCall, in_flight: int) -> KnownAccount | None:
+        """Return what is known of the account of a call that may be asked ahead, else None. in_flight: calls of this
+        replica, this one included."""
         plan = admitted.plan
         if not plan.asks_node or admitted.answer is not None or plan.ceiling == 0 or admitted.monotonic:
             return None  # A monotonic read needs the floor that the owner tells with the hold.
-        now = self._clock.monotonic()
-        if now < self._alone_from:
-            return None
-        return self._known.without_doubt(proof, plan.ceiling, now, self._clock.now())
+        return self._known.without_doubt(proof, plan.ceiling, self._clock.monotonic(), self._clock.now(), in_flight)
 
     async def run(
         self, proof: Proof, admitted: AdmittedCall, operation: bytes, known: KnownAccount, client: Client | None
     ) -> Replies | OtherPrices:
         """Ask the node, judge its answer, hold and charge, and only then return the answer."""
         plan, began, asked_at = admitted.plan, self._clock.monotonic(), self._clock.now()
-        known.is_asking = True
+        owner = known.epoch
+        known.asking += 1
+        self._asking[owner] = self._asking.get(owner, 0) + 1
         try:
             hash_for(admitted, known.pubkey)
             answer = await self._node.call(plan.method, admitted.params, plan.timeout_ms)
         finally:
-            known.is_asking = False
+            known.asking -= 1
+            coming = self._ended(owner)
         ending = outcomes.judge(plan.method, plan.ceiling, answer, plan.cached_ceiling)
         hold = HoldRequest(operation, proof, plan.items, price_list=plan.price_list)
         try:
@@ -105,7 +100,7 @@ class AskedAhead:
             self._cancelled.charge(ChargeRequest(hold, settle), client)
             raise
         settle = outcomes.settle_of(plan, operation, known, ending, asked_at, evidence)
-        found = await self._charge(ChargeRequest(hold, settle), client)
+        found = await self._charge(ChargeRequest(hold, settle, coming), client)
         if found is None:
             reply = outcomes.not_recorded(admitted.id)
             ended = self._count_end(reply, settle, None, began)
@@ -120,6 +115,13 @@ class AskedAhead:
         reply = outcomes.settled_reply(admitted.id, answer, ending, settle, found.settled, held)
         self._count_end(reply, settle, found.settled, began)
         return Replies((reply,), None, held.figures, reply.credits_remaining, held.payer)
+
+    def _ended(self, owner: int) -> int:
+        """One call of this owner's accounts is not being asked any more. Returns how many are."""
+        left = self._asking.pop(owner) - 1
+        if left:
+            self._asking[owner] = left
+        return left
 
     async def _charge(self, request: ChargeRequest, client: Client | None) -> ChargeReply | None:
         """Hold and settle. None: the outcome is unknown."""

@@ -4,9 +4,13 @@ Implements: decisions, "Calls asked ahead". Pure: time is an argument.
 
 What the node is asked before the owner has held the call's credits is lost for this service where the owner then
 refuses: the answer is thrown away. So a call is asked ahead only if its credential was accepted a moment ago, the
-account can pay a hundred such calls, a quarter of its rate is left, and no other call of this credential is asked
-ahead here. After a refusal a call has to be held and paid in the usual way before another one is asked ahead. So for
-each answer that is thrown away a credential has paid for one before, at this replica.
+account can pay a hundred such calls for each that is being asked, a quarter of its rate is left, and this replica has
+no more calls in flight than a quarter of the account's free slots. After a refusal a call has to be held and paid in
+the usual way before another one is asked ahead. So a credential that has paid for one call can have no more answers
+thrown away, at this replica, than it had calls in flight.
+
+Calls that are held go in step: they share their messages and their group commit. One that went ahead of them would be
+in no step, so where one call is held for want of slots, all are for a moment.
 
 What happens when full: the credential that was told about longest ago is forgotten; its next call is held first.
 """
@@ -22,17 +26,22 @@ FRESH_SECONDS = 10.0  # How long an owner's word counts. A key that is replaced 
 CREDITS_FACTOR = 100  # The account can pay this many calls of the same price.
 UNITS_SHARE = 4  # At least this part of the rate is left in this second.
 _UNITS_MIN = 2
+SLOTS_SHARE = 4  # At most this part of the free slots is asked ahead; at least one call is.
+IN_STEP_SECONDS = 0.05  # For this long all calls of a credential are held, when one had to be.
 
 
 class KnownAccount(msgspec.Struct, gc=False):
-    """The owner's last reply about an account. told_at: monotonic seconds. is_asking: a call is being asked ahead."""
+    """The owner's last reply about an account. told_at, in_step_until: monotonic seconds. slots: that were free.
+    asking: calls that are being asked ahead."""
 
     pubkey: bytes
     epoch: int
     figures: Figures
     told_at: float
     key: int = 0  # Number of the named key.
-    is_asking: bool = False
+    slots: int = 0
+    asking: int = 0
+    in_step_until: float = 0.0
 
 
 class KnownAccounts:
@@ -48,10 +57,10 @@ class KnownAccounts:
             return
         known = self._known.pop(credential, None)
         if known is None:
-            known = KnownAccount(held.pubkey, held.epoch, figures, now, held.key)
+            known = KnownAccount(held.pubkey, held.epoch, figures, now, held.key, held.slots)
         else:  # The same object, because a call that is being asked ahead ends on it.
             known.pubkey, known.epoch, known.figures, known.told_at = held.pubkey, held.epoch, figures, now
-            known.key = held.key
+            known.key, known.slots = held.key, held.slots
         self._known[credential] = known
         if len(self._known) > KNOWN_MAX:
             del self._known[next(iter(self._known))]
@@ -60,17 +69,25 @@ class KnownAccounts:
         """Forget a refused credential: its next call is held before it is asked."""
         self._known.pop(_credential_of(proof), None)
 
-    def without_doubt(self, proof: Proof, ceiling: int, now: float, second: int) -> KnownAccount | None:
+    def without_doubt(self, proof: Proof, ceiling: int, now: float, second: int, in_flight: int) -> KnownAccount | None:
         """What is known of the account where a call of this price may be asked ahead, else None.
 
-        now: monotonic seconds. second: Unix seconds, for the window of the rate.
+        now: monotonic seconds. second: Unix seconds, for the window of the rate. in_flight: calls of this replica, of
+        all accounts, with this one.
         """
         known = self._known.get(_credential_of(proof))
-        if known is None or known.is_asking or now - known.told_at > FRESH_SECONDS:
+        if known is None or now - known.told_at > FRESH_SECONDS:
+            return None
+        if in_flight > 1 and in_flight > known.slots // SLOTS_SHARE:
+            known.in_step_until = now + IN_STEP_SECONDS
+            return None
+        if now < known.in_step_until:
             return None
         told = known.figures
-        left = told.rate_remaining if second < told.rate_reset else told.rate_limit
-        if left < max(_UNITS_MIN, told.rate_limit // UNITS_SHARE) or told.credits_remaining < CREDITS_FACTOR * ceiling:
+        left = (told.rate_remaining if second < told.rate_reset else told.rate_limit) - known.asking
+        if left < max(
+            _UNITS_MIN, told.rate_limit // UNITS_SHARE
+        ) or told.credits_remaining < CREDITS_FACTOR * ceiling * (1 + known.asking):
             return None
         return known
 

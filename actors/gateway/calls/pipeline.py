@@ -138,7 +138,7 @@ class Pipeline:
             admitted = self.prices.expected(proof, admitted)
         operation, plan = self._take_operations(1, admitted.plan.deferred), admitted.plan
         prices = plan.price_list if admitted.cost_max is None else price_list_of((admitted,))
-        known = self._ahead.known(proof, admitted) if prices == plan.price_list else None
+        known = self._ahead.known(proof, admitted, self._in_flight) if prices == plan.price_list else None
         if known is not None:
             done = await self._ahead.run(proof, admitted, operation, known, client)
             if isinstance(done, OtherPrices):
@@ -216,8 +216,6 @@ class Pipeline:
         if in_flight > self._in_flight_max:
             return False
         self._in_flight = in_flight
-        if in_flight > 1:
-            self._ahead.not_alone()
         return True
 
     def take_operation(self) -> bytes:
