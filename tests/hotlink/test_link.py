@@ -193,11 +193,10 @@ async def test_a_peer_that_breaks_twice_gets_the_whole_time_twice(monkeypatch: p
         await link.stop()
 
     await visit()
-    first = asyncio.get_running_loop().time()
+    again = asyncio.get_running_loop().time()  # Before the second break, which the owner may see before `stop` ends.
     await visit()
-    again = asyncio.get_running_loop().time()
     assert await asyncio.wait_for(gone.get(), 60) == b"visitor!"
-    assert asyncio.get_running_loop().time() - again >= 1.0 > again - first
+    assert asyncio.get_running_loop().time() - again >= 1.0
     assert gone.empty(), "told once"
     await owner.server.stop()
 
