@@ -2,11 +2,12 @@
 
 import pytest
 
+from actors.accounts import commits
 from actors.accounts.api import SetStatus
 from actors.accounts.ledger import EntryType
 from actors.calls import ChargeReply, ChargeRequest, KeyProof, SettleRequest
 from tests.accounts.making import ALICE, BOB, hold, key_proof, operation, settle
-from tests.accounts.shards import World, ask
+from tests.accounts.shards import World, ask, run_ready
 
 
 def charge(number: int, charged: int, ceiling: int = 5, epoch: int = 1, proof: KeyProof | None = None) -> ChargeRequest:
@@ -32,6 +33,25 @@ async def test_a_charge_is_a_hold_and_its_post_in_one_turn(world: World) -> None
     assert (reply.held.verdicts, reply.settled.ok, reply.settled.credits_remaining) == ((None,), True, 95)
     assert (reply.held.figures.credits_remaining, reply.held.figures.rate_remaining) == (95, 99)
     assert debits(world) == [operation(1)] and not shard._accounts[ALICE].holds
+    await shard.stop()
+
+
+async def test_charges_that_are_asked_ahead_together_are_written_together(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each tells how many follow, and nothing else would say so, as none is held; the last one ends the wait."""
+    monkeypatch.setattr(commits, "LINGER_SECONDS", 3_600.0)
+    shard = await world.shard()
+    proof = await world.customer(shard, ALICE, 100)
+    epoch, ends = (await shard.health())["epoch"], []
+    for coming in (2, 1, 0):
+        asked = charge(coming + 1, 5, epoch=epoch, proof=proof)
+        found = shard.charge_now(ChargeRequest(asked.hold, asked.settle, coming))
+        assert isinstance(found, tuple) and found[0].held.slots > 0
+        ends.append(found[1])
+        await run_ready()
+        assert ends[0].done() == (coming == 0)
+    assert len(set(map(id, ends))) == 1 and len(debits(world)) == 3
     await shard.stop()
 
 

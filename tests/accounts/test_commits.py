@@ -107,6 +107,27 @@ async def test_a_group_waits_for_the_calls_that_are_under_way(
     assert world.store.writes == 2
 
 
+async def test_a_group_waits_for_charges_that_a_replica_says_are_coming(
+    world: World, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the last one that it asked ahead; a wait in vain forgets what was said, as the replica may have ended."""
+    monkeypatch.setattr(commits, "LINGER_SECONDS", 3_600.0)
+    account = owner.account(credits=1_000)
+    await run_ready()
+    owner.commits.coming[b"replica"] = 1
+    first = owner.post(account, 1)
+    await run_ready()
+    assert world.store.writes == 1 and not first.done()
+    del owner.commits.coming[b"replica"]
+    assert owner.post(account, 2) is first
+    await first
+    assert world.store.writes == 2
+    owner.commits.coming[b"replica"] = 1
+    monkeypatch.setattr(commits, "LINGER_SECONDS", 0.0)
+    await owner.post(account, 3)
+    assert owner.commits.coming == {}
+
+
 async def test_a_group_does_not_wait_for_a_call_that_takes_long(
     world: World, owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

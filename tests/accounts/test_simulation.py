@@ -239,7 +239,7 @@ class Simulation:
         epoch = self.epochs.get(pubkey, 0)
         key = self.numbers.get(hold.proof, 0)
         settle = SettleRequest(operation, pubkey, epoch, "m", ceiling, charged, 0, self.world.clock.now(), key=key)
-        request = ChargeRequest(hold, settle)
+        request = ChargeRequest(hold, settle, self.chance.choice((0, 0, 1, 3)))
         cuts, found = await self._ended(replica, lambda handlers: handlers.charge, request, settle)
         settled = found.settled if isinstance(found, ChargeReply) else None
         self.calls[operation] = await self._left(replica, cuts, settle, settled)

@@ -58,6 +58,7 @@ class OneAccount:
         self.refusal: str | None = None
         self.key = 0  # Number of the named key that is presented.
         self.price_list = ""
+        self.slots = 0
         self.rate_left = self.rate_limit = 1_000
         self.settle_says_no = False
         self.in_doubt: set[bytes] = set()  # Operations of which the owner does not say that they stay charged.
@@ -88,7 +89,7 @@ class OneAccount:
             return HoldReply(PUBKEY, 1, OTHER_PRICES, (), told, price_list=self.price_list)
         verdicts = tuple(self._admit(operation_at(request.operation, i), item) for i, item in enumerate(request.items))
         told = Figures(self.available, self.rate_limit, self.rate_left, 1)
-        return HoldReply(PUBKEY, 1, None, verdicts, told, self.key, price_list=self.price_list)
+        return HoldReply(PUBKEY, 1, None, verdicts, told, self.key, price_list=self.price_list, slots=self.slots)
 
     async def ask_many(self, commands):
         """Answer ReadStanding for each."""

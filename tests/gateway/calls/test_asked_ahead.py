@@ -72,8 +72,25 @@ async def test_calls_that_are_dear_or_change_the_chain_are_held_first(method: st
     assert caller.charges == [] and len(caller.node.calls) == 2
 
 
+async def test_calls_that_come_together_are_asked_ahead_while_slots_are_free() -> None:
+    """Each tells how many follow, so that the owner writes them in one group; an error of the node is no gap in it."""
+    caller, answers = Caller(), [RESULT, RESULT, NodeAnswer(AnswerKind.TIMED_OUT), RESULT, RESULT]
+    caller.account.slots = 20
+    await caller.call()
+
+    async def take_time(*_: object) -> NodeAnswer:
+        await asyncio.sleep(0)
+        return answers.pop()
+
+    caller.node.call = take_time  # type: ignore[method-assign]
+    await asyncio.gather(*(caller.call() for _ in range(5)))
+    assert [one.coming for one in caller.charges] == [4, 3, 2, 1, 0]
+    assert caller.account.posted == {"getSlot": 5} and caller.account.held == {}
+
+
 async def test_calls_that_come_together_are_held_first() -> None:
-    """They go in step, and share messages and group commits. Who is alone again is asked ahead a moment later."""
+    """Without slots for all of them they go in step, and share messages and group commits. Who is alone again is asked
+    ahead a moment later."""
     caller = Caller()
     await caller.call()
 
