@@ -118,8 +118,17 @@ class AskedAhead:
         if found.settled is None:
             return outcomes.one_not_held(admitted, held)
         reply = outcomes.settled_reply(admitted.id, answer, ending, settle, found.settled, held)
-        self._count_end(reply, settle, found.settled, began)
+        if found.settled.ok:  # What nobody waits for is done in the next turn, after the answer has left.
+            asyncio.get_running_loop().call_soon(self._left, proof, held, reply, settle, found.settled, began)
+        else:
+            self._left(proof, held, reply, settle, found.settled, began)
         return Replies((reply,), None, held.figures, reply.credits_remaining, held.payer)
+
+    def _left(
+        self, proof: Proof, held: HoldReply, reply: Reply, settle: SettleRequest, settled: SettleReply, began: float
+    ) -> None:
+        self.learn(proof, held)
+        self._count_end(reply, settle, settled, began)
 
     async def _charge(self, request: ChargeRequest, client: Client | None) -> ChargeReply | None:
         """Hold and settle. None: the outcome is unknown."""
@@ -133,7 +142,6 @@ class AskedAhead:
             self._cancelled.charge(request, client)
             raise
         if found.settled is not None:
-            self.learn(proof, found.held)
             return found
         self._known.forget(proof)
         if request.settle.charged and found.held.refusal != OTHER_PRICES:  # An owner looks for an earlier charge first.
