@@ -32,9 +32,8 @@ from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)
 
-GATHERED_MAX = (
-    20_000  # Entries that may wait behind a write. Beyond it no call is admitted; existing holds can still end.
-)
+# Entries that may wait behind a write. Beyond it no call is admitted; existing holds can still end.
+GATHERED_MAX = 20_000
 SLOW_SECONDS = 3  # A write longer than this means that the store is not committing: no call is admitted.
 BEAT_SECONDS = 1.0  # Interval at which an idle owner checks that its store answers and its shards are still its own.
 # A write costs 0.4 ms of processor time before its first entry, here and at the server, and 8 us for each entry. So a
@@ -103,9 +102,7 @@ class GroupCommit:
         self._latest_entries = 0
         self.coming: dict[bytes, int] = {}  # How many calls a replica is asking ahead, as it told last.
         self._lingering: asyncio.Future[None] | None = None  # Done when the group need not wait any longer.
-        self._to_skip = self._skipped = (
-            0  # Groups that shall not linger, because lingering was in vain; and how many of them are left.
-        )
+        self._to_skip = self._skipped = 0  # Groups that shall not linger, as it was in vain; how many did not so far.
         self._wake = asyncio.Event()
         self._beat_due = self._distrusted = False
         self._task: asyncio.Task[None] | None = None
@@ -322,8 +319,13 @@ class GroupCommit:
             self._clock.answered(database_ms, asked)
             self._flying = None
             group.future.set_result(None)
-            self._told(group.write.entries)
-            _count(self._metrics, group.write, self._clock.monotonic() - asked)
+            # After the callbacks of the future, in which the answers leave: this takes longer than they do.
+            seconds = self._clock.monotonic() - asked
+            asyncio.get_running_loop().call_soon(self._tell, group.write, seconds)
+
+    def _tell(self, write: Write, seconds: float) -> None:
+        self._told(write.entries)
+        _count(self._metrics, write, seconds)
 
     def _cut(self, group: _Group) -> None:
         write = group.write

@@ -173,6 +173,7 @@ class _Session(FrameConnection):
         self.peer: bytes | None = None  # None until the replica has proven itself.
         self._ready: list[bytes] = []  # Messages for the next flush.
         self._flush_is_due = False
+        self._waiting = 0  # Frames, or parts of frames, whose replies wait for a future.
         self._unhurried: list[bytes] = []  # Messages that leave with the next flush, or after UNHURRIED_SECONDS.
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -275,12 +276,19 @@ class _Session(FrameConnection):
         self, future: "asyncio.Future[None]", number: int, frame_number: int, replies: list[tuple[int, Any]]
     ) -> None:
         def done(finished: "asyncio.Future[None]") -> None:
+            self._waiting -= 1
             # After a failed commit the replica asks again, and the ledger finds written entries by operation id.
             failed = finished.cancelled() or finished.exception() is not None
-            if self.standing:
-                told = [(sequence, UNKNOWN) for sequence, _ in replies] if failed else replies
+            if not self.standing:
+                return
+            told = [(sequence, UNKNOWN) for sequence, _ in replies] if failed else replies
+            if self._waiting:
                 self._answer(number, frame_number, told)
+            else:  # Nothing else becomes ready in this turn, so another turn of the loop would only delay the answer.
+                self._ready.append(message(number, (frame_number, told)))
+                self._flush()
 
+        self._waiting += 1
         future.add_done_callback(done)
 
     def _answer_later(self, number: int, sequence: int, item: Any, result: Awaitable[Any]) -> None:

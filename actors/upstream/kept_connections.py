@@ -32,11 +32,19 @@ _INTERIM_ANSWERS_MAX = 8  # A node that sends more in a row only keeps this side
 
 
 class KeptConnections:
-    """Connections that are reused. The constructor raises UnsupportedAiohttp too."""
+    """Connections that are reused. The constructor raises UnsupportedAiohttp too.
+
+    aiohttp's pool makes the connections, counts them and has callers wait beyond connections_max. An idle connection is
+    kept here, and not given back to the pool, unless callers wait there: a lone call takes the one that was used last,
+    without the twenty calls of functions of the pool.
+    """
 
     def __init__(self, address: NodeAddress, connections_max: int) -> None:
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         _check_aiohttp(loop)
+        self._idle: list[tuple[Connection, float]] = []  # With the time of its last answer, oldest first.
+        self._sweep: asyncio.TimerHandle | None = None  # Runs while a connection is idle.
+        self._connecting = 0  # Callers that wait for the pool.
         self._head = address.request_head()
         self._connector = aiohttp.TCPConnector(limit=connections_max, keepalive_timeout=_KEPT_SECONDS)
         self._connector._factory = partial(StrictConnection, loop=loop)  # type: ignore[assignment]
@@ -45,10 +53,15 @@ class KeptConnections:
     async def exchange(
         self, body: bytes, request_id: bytes, read: ReadAnswer, further: bytes = b""
     ) -> NodeAnswer | None:
-        try:
-            connection = await self._connector.connect(self._target, [], CONNECTING)
-        except (OSError, TimeoutError, aiohttp.ClientError):  # ssl.SSLError is an OSError.
-            return replies.NOT_SENT
+        connection = self._take_idle()
+        if connection is None:
+            self._connecting += 1
+            try:
+                connection = await self._connector.connect(self._target, [], CONNECTING)
+            except (OSError, TimeoutError, aiohttp.ClientError):  # ssl.SSLError is an OSError.
+                return replies.NOT_SENT
+            finally:
+                self._connecting -= 1
         try:
             answer = await self._exchange_on(connection, body, request_id, read, further)
         except BaseException:  # The next call must not read the answer to this one.
@@ -57,11 +70,43 @@ class KeptConnections:
         if answer is None or not answer.answered:
             connection.close()
         else:
-            connection.release()
+            self._keep(connection)
         return answer
 
     async def close(self) -> None:
+        self._end_idle(0.0)
         await self._connector.close()
+
+    def _take_idle(self) -> Connection | None:
+        oldest = self._loop.time() - _KEPT_SECONDS
+        while self._idle:
+            connection, since = self._idle.pop()
+            protocol = connection.protocol
+            if since >= oldest and protocol is not None and protocol.is_connected():
+                return connection
+            connection.close()
+        return None
+
+    def _keep(self, connection: Connection) -> None:
+        protocol = connection.protocol
+        if self._connecting or self._connector.closed or protocol is None or protocol.should_close:
+            connection.release()  # To a caller that waits; the pool closes one that cannot be used again.
+            return
+        self._idle.append((connection, self._loop.time()))
+        if self._sweep is None:
+            self._sweep = self._loop.call_later(_KEPT_SECONDS, self._end_idle, _KEPT_SECONDS)
+
+    def _end_idle(self, kept_seconds: float) -> None:
+        """Close the connections that were idle for this long."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        now = self._loop.time()
+        while self._idle and now - self._idle[0][1] >= kept_seconds:
+            self._idle.pop(0)[0].close()
+        if self._idle:
+            left = self._idle[0][1] + kept_seconds - now
+            self._sweep = self._loop.call_later(left, self._end_idle, kept_seconds)
 
     async def _exchange_on(
         self, connection: Connection, body: bytes, request_id: bytes, read: ReadAnswer, further: bytes

@@ -211,15 +211,22 @@ async def test_deliveries_are_told_several_at_once() -> None:
     await end(accounts, owners)
 
 
-async def test_a_delivery_is_told_with_the_next_call_to_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A notice of its own would wake the owner once more; and what was told is not told again."""
+async def test_several_deliveries_are_told_with_the_next_call_to_their_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notice of its own would wake the owner once more; one for each call would delay the calls of a lone client. And
+    what was told is not told again."""
     monkeypatch.setattr(owner_link, "_NOTICE_SECONDS", 3_600)
     accounts, owners = await world(1)
     await accounts.connected()
-    accounts.delivered(WALLETS[0], REPLICA + bytes(8))
+    request = HoldRequest(bytes(16), WalletProof(WALLETS[1], "n", 0), (HoldItem("getSlot", 1),))
+    operations = tuple(REPLICA + number.to_bytes(8, "big") for number in range(owner_link._NOTICE_OPERATIONS))
+    for operation in operations[:-1]:
+        accounts.delivered(WALLETS[0], operation)
+    await accounts.hold(request)
+    assert owners[0].notices.empty()
+    accounts.delivered(WALLETS[0], operations[-1])
     for _ in range(2):
-        await accounts.hold(HoldRequest(bytes(16), WalletProof(WALLETS[1], "n", 0), (HoldItem("getSlot", 1),)))
-    assert owners[0].notices.get_nowait().operations == (REPLICA + bytes(8),)
+        await accounts.hold(request)
+    assert owners[0].notices.get_nowait().operations == operations
     assert owners[0].notices.empty()
     await end(accounts, owners)
 

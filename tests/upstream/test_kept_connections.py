@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import time
 from functools import partial
 
-import aiohttp.connector
 import pytest
 from aiohttp.client_proto import ResponseHandler
 
@@ -34,6 +32,32 @@ async def test_a_connection_is_kept_and_used_again():
         for _ in range(5):
             assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
         assert node.connections == 1
+
+
+async def test_idle_connections_are_closed_after_some_seconds(monkeypatch):
+    """A node must not keep a connection for each call of a burst that is long over."""
+    monkeypatch.setattr(kept_connections, "_KEPT_SECONDS", 0.05)
+    async with scene() as (node, client):
+        await asyncio.gather(*(client.call("getSlot", b"[]", CLASS_TIMEOUT_MS) for _ in range(3)))
+        kept = client._connections
+        connections = [connection for connection, _ in kept._idle]
+        assert len(connections) == node.connections == 3
+        sweep = kept._sweep
+        assert sweep is not None
+        sweep.cancel()
+        kept._end_idle(60.0)
+        assert len(kept._idle) == 3 and kept._sweep is not None, "they are looked at again later"
+        kept._end_idle(0.0)
+        assert not kept._idle and kept._sweep is None and all(connection.closed for connection in connections)
+
+
+async def test_callers_beyond_the_limit_get_the_connections_of_those_before_them():
+    """An idle connection counts as used, so it must not wait here while callers wait in the pool."""
+    async with scene(connections_max=2) as (node, client):
+        for _ in range(3):
+            answers = await asyncio.gather(*(client.call("getSlot", b"[]", CLASS_TIMEOUT_MS) for _ in range(7)))
+            assert {answer.kind for answer in answers} == {AnswerKind.RESULT}
+        assert node.connections == 2
 
 
 async def test_a_second_answer_to_one_request_reaches_nobody():
@@ -113,8 +137,7 @@ async def test_a_send_takes_a_connection_that_was_used_just_now_or_a_new_one(mon
         for method in ("getSlot", "sendTransaction"):
             await client.call(method, b"[]", CLASS_TIMEOUT_MS)
         assert node.connections == 1
-        later = time.monotonic() + 3.5
-        monkeypatch.setattr(aiohttp.connector, "monotonic", lambda: later)
+        monkeypatch.setattr(kept_connections, "_KEPT_SECONDS", -1.0)  # As if it had been idle for longer.
         await client.call("sendTransaction", b"[]", CLASS_TIMEOUT_MS)
         assert node.connections == 2
 
