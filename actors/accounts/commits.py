@@ -32,8 +32,7 @@ from actors.units import VirtualShard
 
 logger = logging.getLogger(__name__)
 
-# Entries that may wait behind a write. Beyond it no call is admitted; existing holds can still end.
-GATHERED_MAX = 20_000
+GATHERED_MAX = 20_000  # Entries behind a write. Beyond it no call is admitted; existing holds can still end.
 SLOW_SECONDS = 3  # A write longer than this means that the store is not committing: no call is admitted.
 BEAT_SECONDS = 1.0  # Interval at which an idle owner checks that its store answers and its shards are still its own.
 # A write costs 0.4 ms of processor time before its first entry, here and at the server, and 8 us for each entry. So a
@@ -320,8 +319,7 @@ class GroupCommit:
             self._flying = None
             group.future.set_result(None)
             # After the callbacks of the future, in which the answers leave: this takes longer than they do.
-            seconds = self._clock.monotonic() - asked
-            asyncio.get_running_loop().call_soon(self._tell, group.write, seconds)
+            asyncio.get_running_loop().call_soon(self._tell, group.write, self._clock.monotonic() - asked)
 
     def _tell(self, write: Write, seconds: float) -> None:
         self._told(write.entries)
