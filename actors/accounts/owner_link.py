@@ -27,9 +27,9 @@ logger = logging.getLogger(__name__)
 
 _NOTICE_WAIT_MS = 30_000
 _NOTICE_SECONDS = 0.005  # Deliveries of this time go in one notice.
-# So many go earlier, with the next call: then the notice costs no write. A notice with each call of a lone client costs
-# both ends more, on the way of that call, than a write for several calls does beside it.
-_NOTICE_OPERATIONS = 8
+# So many go earlier, with the next call, as a write and the waking of the owner are most of a notice's cost. One with
+# each call would delay the calls of a lone client: both ends would have a message more to carry before its own.
+_NOTICE_OPERATIONS = 4
 _ASK_PAUSE_SECONDS = 1.0
 
 
@@ -64,7 +64,7 @@ class OwnerLink:
         # Charges asked for again and not answered yet; True: the answer of the charge has left since.
         self._asked_again: dict[bytes, bool] = {}
         self._delivered: list[bytes] = []
-        self._notice_is_due = False
+        self._notice: asyncio.TimerHandle | None = None  # Runs while deliveries wait for a notice.
         self._background = Background(logger, "background work for an owner failed")
 
     def start(self) -> None:
@@ -86,7 +86,8 @@ class OwnerLink:
         """Send a request; the future gives its reply. Both raise LinkFull, LinkGivenUp or LinkTimeout."""
         if len(self._delivered) >= _NOTICE_OPERATIONS:
             self._send_notice()
-        return self.link.call(kind, request, wait_ms, new_work=kind is HOLD or kind is CHARGE)
+        is_ahead = kind is CHARGE  # Only a call that is alone at its replica is asked ahead.
+        return self.link.call(kind, request, wait_ms, new_work=kind is HOLD or is_ahead, is_alone=is_ahead)
 
     def charged(self, request: SettleRequest) -> None:
         """Remember a posted charge until its answer has left."""
@@ -100,16 +101,18 @@ class OwnerLink:
         if operation in self._asked_again:
             self._asked_again[operation] = True
         self._delivered.append(operation)
-        if not self._notice_is_due:
-            self._notice_is_due = True
-            asyncio.get_running_loop().call_later(_NOTICE_SECONDS, self.send_gathered)
+        if self._notice is None:
+            self._notice = asyncio.get_running_loop().call_later(_NOTICE_SECONDS, self.send_gathered)
 
     def send_gathered(self) -> None:
-        self._notice_is_due = False
+        self._notice = None
         if self._delivered:
             self._send_notice()
 
     def _send_notice(self) -> "asyncio.Future[Any]":
+        if self._notice is not None:
+            self._notice.cancel()
+            self._notice = None
         operations, self._delivered = tuple(self._delivered), []
         noted = self.link.call(DELIVERED, DeliveredNotice(operations), _NOTICE_WAIT_MS)
 

@@ -245,6 +245,20 @@ async def test_commits_that_end_in_one_turn_are_answered_in_one_write() -> None:
     assert [answer[0] for answer in proven.answers()] == [1, 2]
 
 
+async def test_the_answer_to_the_only_commit_leaves_without_another_turn() -> None:
+    """A lone caller waits for it; and what waits no more is not counted for the next one."""
+    owner = Owner()
+    proven = Proven(owner)
+    for frame in (1, 2):
+        proven.receive(message(COMMIT.number, (frame, [(frame, Ask("x"))])))
+        owner.commits[-1].set_result(None)
+        await asyncio.sleep(0)
+        assert len(proven.transport.writes) == 1, "the loop has had no further turn"
+        assert [answer[0] for answer in proven.answers()] == [frame]
+    proven.loop.turn()
+    assert proven.transport.writes == []
+
+
 async def test_a_commit_that_ends_after_its_replica_left_is_told_to_nobody() -> None:
     owner = Owner()
     proven = Proven(owner)
