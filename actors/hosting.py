@@ -202,6 +202,11 @@ def names(prefix: str = "") -> list[str]:
     return sorted(name for name in {*alone, *shared} if name.startswith(prefix))
 
 
+async def running(prefix: str = "") -> list[str]:
+    """Return `names` without holding the loop, because that call waits for Ray's own processes."""
+    return await asyncio.to_thread(names, prefix)
+
+
 def remove_others(prefix: str, kept: Collection[str]) -> None:
     """End the actors whose name has this prefix and is not among `kept`, left by a run with more actors."""
     for name in names(prefix):
