@@ -64,7 +64,7 @@ class Followers:
         self.followers = [ToldFollower(channel, self._key) for channel in self._channels]
         self._running = [asyncio.create_task(one.run()) for one in self.followers]
         await self._until(lambda one: one.final is not None, "not all streams brought a final slot")
-        self._first = max(one.newest for one in self.followers) + 2
+        self._first = max((one.newest for one in self.followers), default=0) + 2
 
     def _addresses(self, number: int) -> str:
         """Return all machines, another one first for each stream; it goes to the next one where the first is gone."""
@@ -81,6 +81,8 @@ class Followers:
 
     async def stop(self, chain: ChainAtNode) -> None:
         """Wait until each stream knows the chain up to now, compare them with it, and end them. Raises Stalled."""
+        if not self.followers:
+            return
         try:
             last = await chain.slot()
             await self._until(lambda one: (one.final or 0) >= last, "not all streams go on")
