@@ -7,6 +7,7 @@ where the repository has that. With LONG_TESTS=1, as it takes minutes.
 
 import io
 import os
+import re
 import subprocess
 import tarfile
 import time
@@ -37,12 +38,7 @@ _HEADING = (
 )
 # The last: a client that came to a replica which was leaving too.
 _TOLD = ("1012", "UNAVAILABLE: the service restarts", "UNAVAILABLE: server is shutting down")
-# Of launch/README.md, "Upgrades": what 0.1.0 does not know by its name, and so leaves.
-_END_OTHERS = f"""cd ~/ledger-gateway && . ./ray.env && .venv/bin/python -c "
-from actors import hosting
-hosting.connect('{address_of(0)}:6379')
-for kind in ('send-racer-', 'stream-hub-', 'metrics-page-', 'memo-sender'): hosting.remove_others(kind, ())
-" """
+_WAY_BACK = re.compile(r"```sh\n(cd ~/ledger-gateway .*?remove_others.*?)```", re.DOTALL)  # In launch/README.md.
 _FIRST_COMMIT = "66a78539087b25f319f77c9b4f082803854cc818"  # The last one of 0.1.0, which handed nothing over.
 
 pytestmark = [
@@ -124,8 +120,13 @@ class Upgraded:
             assert outcome.failed == []
             assert all(end.startswith(_TOLD) for end in outcome.ends), outcome.ends
         if not coming.hands_over:
-            self.machines.run(0, _END_OTHERS)
+            self.machines.run(0, self._command_of_the_way_back())
         assert self.machines.connected() == {coming.number}
+
+    def _command_of_the_way_back(self) -> str:
+        """Return what an operator enters after it: it ends the actors that 0.1.0 does not know by their names."""
+        (found,) = _WAY_BACK.findall((ROOT / "actors/launch/README.md").read_text(encoding="utf-8"))
+        return str(found).replace('"auto"', f'"{address_of(0)}:6379"')
 
     def _deploy(self, tree: Path) -> None:
         before = self._serving()
