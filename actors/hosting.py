@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from actors import small_actors
+from actors.actor_methods import has_method
 from actors.actor_settings import differences, fingerprint, part_of
 from actors.background import Background
 from actors.config import Config
@@ -202,6 +203,11 @@ def names(prefix: str = "") -> list[str]:
     return sorted(name for name in {*alone, *shared} if name.startswith(prefix))
 
 
+async def running(prefix: str = "") -> list[str]:
+    """Return `names` without holding the loop, because that call waits for Ray's own processes."""
+    return await asyncio.to_thread(names, prefix)
+
+
 def remove_others(prefix: str, kept: Collection[str]) -> None:
     """End the actors whose name has this prefix and is not among `kept`, left by a run with more actors."""
     for name in names(prefix):
@@ -234,11 +240,9 @@ async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _
     try:
         async with asyncio.timeout(wait_seconds):
             found = handle if reference is None else await reference.handle()
-            try:
-                called = getattr(found, method)
-            except AttributeError as error:  # Ray knows the methods of an actor's class, and refuses others here.
-                raise ActorUnreachable(f"{method}: an actor of another release, which has no such method") from error
-            return await called.remote(*arguments)
+            if not await has_method(found, method):
+                raise ActorUnreachable(f"{method}: an actor of another release, which has no such method")
+            return await getattr(found, method).remote(*arguments)
     except (RayError, TimeoutError, ActorFailed) as error:
         if isinstance(error, ActorDiedError) and reference is not None:
             reference.forget()

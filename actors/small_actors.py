@@ -127,6 +127,12 @@ class _Method(NamedTuple):
     remote: Callable[..., Any]
 
 
+def _refuse_special(name: str) -> None:
+    """Raise AttributeError for a name of Python's or of Ray's own, which no actor here has."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+
+
 class SharedHandle:
     """Calls one actor of the shared process, from another process. shared: Ray's handle of that process."""
 
@@ -134,6 +140,7 @@ class SharedHandle:
         self._shared, self._name = shared, name
 
     def __getattr__(self, method: str) -> _Method:
+        _refuse_special(method)
         return _Method(lambda *arguments: self._shared.call.remote(self._name, method, arguments))
 
 
@@ -145,6 +152,7 @@ class LocalHandle:
         self._actors, self._name = actors, name
 
     def __getattr__(self, method: str) -> _Method:
+        _refuse_special(method)
         return _Method(partial(self._call, method))
 
     async def _call(self, method: str, *arguments: Any) -> Any:

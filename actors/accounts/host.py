@@ -287,7 +287,7 @@ class AccountShardActor(ReportingActor):
 
 async def running_owners() -> list[str]:
     """Return the names of the owners that run, in no order. Needs a connected Ray."""
-    return await asyncio.to_thread(hosting.names, owner_name(""))
+    return await hosting.running(owner_name(""))
 
 
 async def ask_owner(name: str, method: str, *arguments: Any) -> Any:

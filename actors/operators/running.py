@@ -38,8 +38,7 @@ class RunningProduct:
 
     async def _look(self) -> ProductLook | Refusal:
         try:
-            # In a thread, because the call waits for Ray's own processes.
-            names = await asyncio.to_thread(hosting.names)
+            names = await hosting.running()
         except hosting.ActorUnreachable:
             return _NO_CLUSTER
         pages = [name for name in names if name.startswith(METRICS_ACTOR_PREFIX)]

@@ -115,7 +115,7 @@ class Director:
         counts = await held_by(self._store, self._team)
         if not away and is_even(self._team, counts, names):
             return
-        running = await asyncio.to_thread(hosting.names, self._team.name_prefix)
+        running = await hosting.running(self._team.name_prefix)
         # Those that run stay as they are: a deployment replaces actors with other settings, this one included.
         missing = [name for name in names if name not in running]
         await start_all(missing, self._place)

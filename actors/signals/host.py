@@ -82,7 +82,7 @@ class SignalClassifierActor(ReportingActor):
     async def _have_wanted(self, commanded: Commanded) -> None:
         division, count = await self._log.division(), min(commanded.wanted, PARTS_MAX)
         if division is not None and count != division.parts:
-            running = await asyncio.to_thread(hosting.names, ACTOR_PREFIX)
+            running = await hosting.running(ACTOR_PREFIX)
             await _have(self._config, self._fingerprint, self._open_node, count, running)
 
     async def _assemble(self) -> None:

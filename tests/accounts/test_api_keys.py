@@ -36,6 +36,8 @@ class Owner:
     asked: int = 0
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # Of Ray's own.
+            raise AttributeError(name)
         owner = self
 
         class Method:

@@ -21,6 +21,8 @@ class Actors:
 
         class Handle:
             def __getattr__(self, method: str) -> Any:
+                if method.startswith("__"):  # Of Ray's own.
+                    raise AttributeError(method)
                 return Method(method)
 
         class Method:

@@ -124,6 +124,14 @@ class Outcome:
     repeated: int = 0  # Updates that came twice on a gRPC stream.
     ends: dict[str, int] = field(default_factory=dict)  # With what the connections of streams ended.
     wrong: dict[str, str] = field(default_factory=dict)  # The kinds that were charged something else.
+    answers: dict[str, int] = field(default_factory=dict)  # What the answers of each kind's calls cost.
+    charged: dict[str, int] = field(default_factory=dict)  # What each kind was charged.
+
+    @property
+    def off_by(self) -> dict[str, int]:
+        """Return for each kind of calls how many more credits it was charged than its answers cost."""
+        found = {kind: self.charged[kind] - answers for kind, answers in self.answers.items()}
+        return {kind: number for kind, number in found.items() if number}
 
     @property
     def failed(self) -> list[str]:
@@ -142,11 +150,13 @@ class Outcome:
 @dataclass(frozen=True)
 class Size:
     """streams: so many WebSockets that follow signals, and so many gRPC streams. calls: how many there are a second,
-    as a part of _PER_SECOND."""
+    as a part of _PER_SECOND. refunded: so many answers of a kind of client may be refunded, where a replica is lost
+    together with an owner: nobody is left who knows that they left."""
 
     streams: int = _STREAMS
     calls: float = 1.0
     answer_seconds: float = ANSWER_SECONDS
+    refunded: int = 0
 
 
 class Load:
@@ -158,7 +168,7 @@ class Load:
         targets = [f"{address_of(machine)}:{GRPC}" for machine in _MACHINES]
         keys = {kind: accounts[payer].api_key for kind, (payer, _) in _PAID.items()}
         per_second = {kind: rate * size.calls for kind, rate in _PER_SECOND.items()}
-        self._hooks = hooks
+        self._hooks, self._refunded = hooks, size.refunded
         self.senders = Senders(urls, keys[SENDS], _CHAIN_URL, payer, per_second[SENDS])
         self._calling: dict[str, Calling] = {
             HTTP: Callers(urls, keys[HTTP], per_second[HTTP]),
@@ -203,8 +213,10 @@ class Load:
         )
         # A client that was told nothing may have left an answer behind, and that is charged (threat 36).
         outcome.charges = {
-            kind: range(one.credits, one.credits + one.record.unknown + 1) for kind, one in self._calling.items()
+            kind: range(one.credits - self._refunded, one.credits + one.record.unknown + 1)
+            for kind, one in self._calling.items()
         }
+        outcome.answers = {kind: one.credits for kind, one in self._calling.items()}
         outcome.charges[SIGNALS] = self._subscribers.charges()
         outcome.charges[STREAMS] = self._followers.charges()
         told = self._hooks.events() - events
@@ -250,19 +262,19 @@ class Mixed:
         before = self.spent()
         outcome = asyncio.run(Load(self.accounts, self._payer, self.hooks, size).during(act, seconds_after))
         deadline = time.monotonic() + _LEDGER_SECONDS
-        while wrong := _differences(before, self.spent(), outcome):
-            if time.monotonic() > deadline:
-                break
+        while True:
+            after = self.spent()
+            outcome.charged = {kind: after[kind] - spent for kind, spent in before.items()}
+            outcome.wrong = _differences(outcome)
+            if not outcome.wrong or time.monotonic() > deadline:
+                return outcome
             time.sleep(1.0)
-        outcome.wrong = wrong
-        return outcome
 
 
-def _differences(before: dict[str, int], after: dict[str, int], outcome: Outcome) -> dict[str, str]:
+def _differences(outcome: Outcome) -> dict[str, str]:
     """Return the kinds that were not charged what their clients were given."""
-    charged = {kind: after[kind] - spent for kind, spent in before.items()}
     return {
-        kind: f"{charged[kind]} charged, {known.start} to {known.stop - 1} known"
+        kind: f"{outcome.charged[kind]} charged, {known.start} to {known.stop - 1} known"
         for kind, known in outcome.charges.items()
-        if charged[kind] not in known
+        if outcome.charged[kind] not in known
     }

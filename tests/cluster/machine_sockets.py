@@ -16,7 +16,7 @@ from tests.cluster.machine_clients import Calling
 from tests.stream_checks.waiting import until_all
 from tests.stream_checks.websocket_kills import ALLOWANCE_CREDITS, CONNECT_CREDITS, SignalClient
 
-_OPEN_SECONDS = 5.0
+_OPEN_SECONDS, _SOCKETS = 5.0, 8
 _RESTARTS, _UNAVAILABLE = 1012, -32003  # The close code; the error that stands for HTTP's 502 and 503.
 _OPTIONS: dict[str, Any] = {"compression": None, "ping_interval": None, "open_timeout": 5.0}
 
@@ -85,20 +85,23 @@ class CallingSocket:
 
 
 class SocketCallers(Calling):
-    """Asks getSlot over one socket for each machine."""
+    """Asks getSlot over a few sockets for each machine: one takes 200 messages in a second, and the calls of a machine
+    that is lost come to the next one all at once."""
 
     def __init__(self, urls: Sequence[str], api_key: str, calls_per_second: float) -> None:
         super().__init__(len(urls), calls_per_second)
-        self._sockets = [CallingSocket(url, api_key) for url in urls]
+        self._sockets = [[CallingSocket(url, api_key) for _ in range(_SOCKETS)] for url in urls]
 
     async def _open(self, stack: contextlib.AsyncExitStack) -> None:
-        for socket in self._sockets:
+        sockets = list(itertools.chain.from_iterable(self._sockets))
+        for socket in sockets:
             stack.callback(asyncio.create_task(socket.run()).cancel)
-        await until_all(self._sockets, lambda one: one.is_open, "not all sockets could be opened")
+        await until_all(sockets, lambda one: one.is_open, "not all sockets could be opened")
 
     async def _ask(self, machine: int, number: int) -> str | None:
         try:
-            answer = await self._sockets[machine].call("getSlot", self.answer_seconds)
+            sockets = self._sockets[machine]
+            answer = await sockets[number // self._machines % _SOCKETS].call("getSlot", self.answer_seconds)
         except SocketEnded as ended:
             self.record.unknown += ended.code not in (None, _RESTARTS)
             return str(ended)

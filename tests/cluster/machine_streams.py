@@ -13,7 +13,7 @@ from tests.stream_checks.waiting import until_all
 from tests.stream_checks.yellowstone_followers import ChainAtNode, ToldFollower, differences, open_channel
 
 _TOLD = ("UNAVAILABLE: the service restarts", "UNAVAILABLE: server is shutting down")  # Neither costs anything more.
-_AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+_AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 class GrpcCallers(Calling):
@@ -26,7 +26,7 @@ class GrpcCallers(Calling):
 
     async def _open(self, stack: contextlib.AsyncExitStack) -> None:
         for target in self._targets:
-            channel = open_channel(target)
+            channel = open_channel(target, pings=True)
             stack.push_async_callback(channel.close)
             self._stubs.append(
                 channel.unary_unary(
@@ -60,11 +60,16 @@ class Followers:
         self._channels: list[grpc.aio.Channel] = []
 
     async def start(self) -> None:
-        self._channels = [open_channel(self._targets[number % len(self._targets)]) for number in range(self._number)]
+        self._channels = [open_channel(self._addresses(number), pings=True) for number in range(self._number)]
         self.followers = [ToldFollower(channel, self._key) for channel in self._channels]
         self._running = [asyncio.create_task(one.run()) for one in self.followers]
         await self._until(lambda one: one.final is not None, "not all streams brought a final slot")
-        self._first = max(one.newest for one in self.followers) + 2
+        self._first = max((one.newest for one in self.followers), default=0) + 2
+
+    def _addresses(self, number: int) -> str:
+        """Return all machines, another one first for each stream; it goes to the next one where the first is gone."""
+        first = number % len(self._targets)
+        return f"ipv4:{','.join([*self._targets[first:], *self._targets[:first]])}"
 
     async def _until(self, holds: Any, failure: str) -> None:
         def check() -> None:
@@ -76,6 +81,8 @@ class Followers:
 
     async def stop(self, chain: ChainAtNode) -> None:
         """Wait until each stream knows the chain up to now, compare them with it, and end them. Raises Stalled."""
+        if not self.followers:
+            return
         try:
             last = await chain.slot()
             await self._until(lambda one: (one.final or 0) >= last, "not all streams go on")

@@ -195,7 +195,7 @@ def test_another_url_of_the_database_replaces_all_that_use_it(cluster: Cluster) 
     url = cluster.machines.product_postgres.replace(f":{POSTGRES}", f":{POSTGRES + OTHER}")
     seen = cluster.redeploy({"DATABASE_URL": url})
     seen.check()
-    assert seen.replaced == (_ASK_NODES | {"account owner"}) - {"stream hub"} and seen.refusal is None
+    assert seen.replaced == _ASK_NODES | {"account owner"} and seen.refusal is None
     cluster.machines.close_door(POSTGRES)
     balance = cluster.balance()
     assert cluster.ask("/", json.loads(rpc_body("getSlot"))).status == 200

@@ -20,8 +20,11 @@ class Cluster:
         self.asked: list[str] = []
         self.under_way = self.most = 0
         self.actors = ["account-shard-0", "metrics-page-1", "metrics-page-2", *(f"racer-{at}" for at in range(20))]
-        monkeypatch.setattr(hosting, "names", lambda: self.actors)
+        monkeypatch.setattr(hosting, "running", self.running)
         monkeypatch.setattr(hosting, "ask_each", self.ask_each)
+
+    async def running(self) -> list[str]:
+        return self.actors
 
     async def ask_each(self, handles: list[Any], method: str, wait_seconds: float) -> list[Any]:
         (handle,) = handles
@@ -56,8 +59,8 @@ async def test_without_figures_no_page_is_asked_and_without_a_cluster_nobody_is(
     look = await RunningProduct(ManualClock(), has_figures=False).look()
     assert isinstance(look, ProductLook) and look.figures is None and not any("figures" in one for one in cluster.asked)
 
-    def gone() -> list[str]:
+    async def gone() -> list[str]:
         raise hosting.ActorUnreachable("no cluster")
 
-    monkeypatch.setattr(hosting, "names", gone)
+    monkeypatch.setattr(hosting, "running", gone)
     assert isinstance(await RunningProduct(ManualClock(), has_figures=True).look(), Refusal)

@@ -148,6 +148,8 @@ class _Handle:
         self._world, self._name = world, name
 
     def __getattr__(self, method: str) -> Any:
+        if method.startswith("__"):  # Of Ray's own.
+            raise AttributeError(method)
         return _Method(self._world, self._name, method)
 
 

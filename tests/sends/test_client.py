@@ -29,6 +29,8 @@ class Actor:
         self.asked: list[str] = []
 
     def __getattr__(self, method: str) -> Any:
+        if method.startswith("__"):  # Of Ray's own.
+            raise AttributeError(method)
         actor = self
 
         class Method:

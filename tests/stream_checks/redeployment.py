@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from actors.launch.local_run.cluster import APPLICATION
+from actors.launch.local_run.cluster import APPLICATION, run_application
 from actors.launch.local_run.owner_commands import find_instance
 from bench.product import ROOT, Product
 
@@ -43,7 +43,6 @@ async def redeploy(product: Product, drain_seconds: float) -> float:
 
 def main(drain_seconds: float) -> None:
     import ray  # Reads the environment while imported.
-    from ray import serve
     from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
 
     from actors.gateway.actor import application
@@ -54,10 +53,24 @@ def main(drain_seconds: float) -> None:
     gateway = config.gateway.model_copy(
         update={"account_refusals_per_second": config.gateway.account_refusals_per_second + 1}
     )
-    bound = application(config.model_copy(update={"gateway": gateway}), assemble, drain_seconds)
-    options = {"num_cpus": 0.1, "runtime_env": {"env_vars": {_DRAINING: str(drain_seconds)}}}
-    bound._bound_deployment = bound._bound_deployment.options(ray_actor_options=options)
-    serve.run(bound, name=APPLICATION, route_prefix="/")
+    assembled = _with_grace(assemble, drain_seconds)
+    bound = application(config.model_copy(update={"gateway": gateway}), assembled, drain_seconds)
+    run_application(bound)
+
+
+def _with_grace(assemble: Any, drain_seconds: float) -> Any:
+    """Return what builds a replica with this grace, in place of the run's own. Serve reads it from the environment, and
+    a local run has no agent that makes another environment for a process (decisions, "A local run at rest")."""
+
+    async def with_grace(config: Any) -> Any:
+        from ray.serve._private import constants, replica
+
+        for module in (constants, replica):
+            assert hasattr(module, _DRAINING), module
+            setattr(module, _DRAINING, drain_seconds)
+        return await assemble(config)
+
+    return with_grace
 
 
 def _arguments(route: bytes) -> tuple[Any, Any]:

@@ -28,10 +28,16 @@ _RESUME = re.compile(r"subscribe again with from_slot (\d+)")
 Update = tuple[str, int, Any]
 
 
-def open_channel(target: str, ca_file: Path | None = None) -> grpc.aio.Channel:
-    """Open a connection that no other caller shares. ca_file: of the authority to trust; None: no TLS."""
+def open_channel(target: str, ca_file: Path | None = None, pings: bool = False) -> grpc.aio.Channel:
+    """Open a connection that no other caller shares. ca_file: of the authority to trust; None: no TLS. pings: whether
+    it notices within seconds that its machine cannot be reached any more. target: with "ipv4:", several addresses."""
     options = [("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
     options += [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 500)]
+    if target.startswith("ipv4:"):  # By itself gRPC would name all of them as the host that it asks.
+        options += [("grpc.default_authority", target.removeprefix("ipv4:").partition(",")[0])]
+    if pings:
+        options += [("grpc.keepalive_time_ms", 2_000), ("grpc.keepalive_timeout_ms", 5_000)]
+        options += [("grpc.http2.max_pings_without_data", 0)]
     if ca_file is None:
         return grpc.aio.insecure_channel(target, options=options)
     return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(ca_file.read_bytes()), options=options)

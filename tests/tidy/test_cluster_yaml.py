@@ -108,11 +108,12 @@ def test_every_machine_has_the_front_before_ray_starts() -> None:
     assert len(program.replace("$HOME", home).replace("haproxy", f"{node_id}/admin.sock")) <= 97
 
 
-def test_a_lost_machine_is_given_up_within_ten_seconds() -> None:
-    """actors/launch/README.md, "What survives which failure": Ray's own settings are 65 s for a silent machine."""
+def test_a_lost_machine_is_given_up_within_six_seconds() -> None:
+    """actors/launch/README.md, "A new deployment": the owners of accounts that start elsewhere then serve within ten
+    seconds. Ray's own settings are 65 s for a silent machine."""
     found = {name: int(value) for name, value in settings().items() if name.startswith("RAY_health_check_")}
     period, timeout = found["RAY_health_check_period_ms"], found["RAY_health_check_timeout_ms"]
-    assert found["RAY_health_check_failure_threshold"] * (period + timeout) <= 10_000
+    assert found["RAY_health_check_failure_threshold"] * (period + timeout) <= 6_000
     assert int(settings()["RAY_gcs_rpc_server_reconnect_timeout_s"]) == 600
 
 
