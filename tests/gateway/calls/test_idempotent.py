@@ -276,13 +276,6 @@ async def test_a_key_of_another_form_is_400_and_free(replicas: Replicas, key: st
     assert replicas.node.calls == [] and await replicas.world.balance(wallet) == 10
 
 
-async def test_a_key_that_comes_twice_is_400(replicas: Replicas) -> None:
-    """Two programs on the way could read different ones."""
-    wallet = await replicas.world.customer(10)
-    sent = [("x-api-key", wallet.api_key), ("idempotency-key", "a"), ("idempotency-key", "b")]
-    assert (await replicas.http.post("/", json=SEND, headers=sent)).status_code == 400
-
-
 async def test_a_batch_with_a_key_is_400_and_free(replicas: Replicas) -> None:
     """Its calls end one by one, so no single answer could be kept."""
     wallet = await replicas.world.customer(10)
