@@ -83,6 +83,19 @@ def test_a_corrupt_or_missing_signature_is_refused_free(method, raw, said):
     assert said in refused(method, base64.b64encode(raw).decode())
 
 
+@pytest.mark.parametrize("value", [5, None, ["x"], {}])
+@pytest.mark.parametrize("method", ["sendAndConfirm", "sendSmartTransaction", "sendTransaction", "simulateTransaction"])
+def test_a_transaction_that_is_no_string_is_refused_free(method, value):
+    assert "transaction" in refused(method, value)
+
+
+def test_more_signers_than_accounts_are_refused_free():
+    """Its header and its signatures agree, and nobody could have signed."""
+    header = 1 + 64
+    forged = b"\x02" + RAW[1:header] + RAW[1:header] + b"\x02" + RAW[header + 1 :]
+    assert "more signatures than it has accounts" in refused("sendAndConfirm", base64.b64encode(forged).decode())
+
+
 def test_a_status_is_asked_by_signature():
     text = base58.b58encode(bytes(range(64))).decode()
     assert asked("getSendStatus", text) == SendStatusQuestion(text)

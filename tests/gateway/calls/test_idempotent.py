@@ -269,7 +269,9 @@ async def test_a_call_that_moves_no_money_ignores_its_key(replicas: Replicas) ->
 
 
 @pytest.mark.parametrize(
-    ("key", "body"), [("", SEND), ("a" * 256, SEND), ("tab\there", SEND), ("k", [SEND])], ids=["", "long", "tab", "batch"]
+    ("key", "body"),
+    [("", SEND), ("a" * 256, SEND), ("tab\there", SEND), ("k", [SEND])],
+    ids=["", "long", "tab", "batch"],
 )
 async def test_a_key_of_another_form_or_of_a_batch_is_400_and_free(replicas: Replicas, key: str, body: Any) -> None:
     """The calls of a batch end one by one, so no single answer could be kept."""
