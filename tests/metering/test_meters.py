@@ -174,7 +174,7 @@ async def test_a_stream_that_would_end_at_once_is_not_begun(
 
 
 def test_a_key_that_may_open_no_streams_hears_why() -> None:
-    """Interface, "Named keys": its methods do not name STREAMS."""
+    """Decisions, "Named keys": its methods do not name STREAMS."""
     refusal = refusal_of(HoldReply(PUBKEY, 1, None, (Err.METHOD_NOT_ALLOWED.name,), None))
     assert refusal is not None and refusal.err is Err.METHOD_NOT_ALLOWED and "STREAMS" in refusal.detail
 
