@@ -30,6 +30,20 @@ def test_values_out_of_range_are_refused(name: str, value: str) -> None:
     assert name in told[0]
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"GATEWAY__REPLICAS": "5", "GATEWAY__REPLICAS_MAX": "4"}, "below replicas"),
+        ({"GATEWAY__LOGGED_CALLS_MAX": "100", "GATEWAY__LOGGED_CALLS_OF_ACCOUNT_MAX": "60"}, "below twice"),
+        ({"UPSTREAM__ANSWER_BYTES_MAX": str(600 << 20)}, "must be at least answer_bytes_max"),
+        ({"TRADES__SOL_USD_ACCOUNT": "nonsense"}, "base58 public key"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(settings: dict[str, str], said: str) -> None:
+    told = mistakes({f"LEDGER_{name}": value for name, value in settings.items()})
+    assert len(told) == 1 and said in told[0]
+
+
 def test_secrets_are_not_shown() -> None:
     """The tree is logged and printed; passwords are not."""
     loaded = load({"DATABASE_URL": "postgresql://me:geheim@db/ledger", "LEDGER_STORAGE__CLUSTER_SECRET": "geheim"})

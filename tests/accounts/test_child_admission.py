@@ -84,6 +84,19 @@ def test_a_block_that_is_a_key_is_not_checked_again(monkeypatch: pytest.MonkeyPa
     assert len(checked) == 1
 
 
+def test_a_child_has_one_text_and_a_key_of_the_account_above_it() -> None:
+    """Another text of the same blocks would take the place of the one that its holder has. A child of a key that the
+    account does not have, such as one that was deleted, is none."""
+    account = with_root()
+    take_up(account, decided(account, CHILD))
+    child, proof = read_child(CHILD), parse_api_key(CHILD)
+    assert child is not None and proof is not None
+    other = msgspec.structs.replace(proof, key_hash=b"o" * 32)
+    assert decide_adoption(account, child, other, START) == Adoption(Err.AUTH_FAILED, is_lasting=True)
+    assert decide_adoption(account, child, proof, START) == Adoption()
+    assert decided(opened(credits=100), CHILD) == Adoption(Err.AUTH_FAILED, is_lasting=True)
+
+
 def test_it_is_refused_as_a_call_is_and_in_the_same_order() -> None:
     """Interface, "Errors": what proves nothing first, money last. One lack is taken away after the other."""
     account = with_root(credits=10, requests_per_second=1, credits_total=5, expires_at=1)

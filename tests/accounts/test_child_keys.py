@@ -144,6 +144,11 @@ def test_any_bytes_are_refused_and_break_nothing(raw: bytes) -> None:
     parse_api_key(encoded(raw))
 
 
+@pytest.mark.parametrize("text", [PREFIX + "é" * 200, PREFIX + "A" * 201])
+def test_a_text_that_is_no_base64_is_refused(text: str) -> None:
+    assert read_child(text) is None
+
+
 @pytest.mark.parametrize("text", ["", "f" * 64, PREFIX, PREFIX + "x", KEY + "x", "ey" + KEY])
 def test_only_a_named_key_can_be_narrowed(text: str) -> None:
     with pytest.raises(BadCredential):

@@ -146,6 +146,18 @@ def test_a_void_gives_back_once_and_marks_what_nobody_knows() -> None:
     assert (account.purse.balance, account.purse.held) == (100, 0)
 
 
+def test_a_call_that_was_posted_and_must_cost_nothing_is_given_back_once() -> None:
+    """Money rule 2: its replica settles it again, at nothing, when its answer never left."""
+    account = opened(credits=100)
+    admit(account, hold(1, 25))
+    end(account, decide_settle(account, settle(1, 25), START))
+    nothing = settle(1, 0, ceiling=25)
+    assert end(account, decide_settle(account, nothing, START))
+    assert (account.purse.balance, account.total_consumed) == (100, 0)
+    assert decide_settle(account, nothing, START) == Settlement(True)
+    assert not end(account, decide_settle(account, settle(1, 25), START)) and account.purse.balance == 100
+
+
 def test_what_the_store_recalls_counts_as_known() -> None:
     account = opened(credits=100)
     end(account, decide_settle(account, settle(1, 25), START, True))

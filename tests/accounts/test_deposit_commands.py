@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -125,6 +126,46 @@ async def test_a_payment_is_taken_back_once(shard: AccountShard) -> None:
     assert (again, await balance(shard)) == (700, 50)
     once_more = value_of(await shard.ask(CreditDeposit(ALICE, CREDIT)))
     assert (once_more.credits_added, once_more.taken_back, once_more.new_balance) == (0, True, 50)
+
+
+async def test_of_two_who_take_back_at_once_one_is_to_ask_again() -> None:
+    """Both find the deposit untouched in the store: the second must take nothing from what the customer has left."""
+    world = World()
+    shard = await world.shard()
+    await shard.ask(CreditDeposit(ALICE, CREDIT))
+    await shard.ask(AdjustCredits(ALICE, 5_000, "grant", "grant"))
+    both = await asyncio.gather(*(shard.ask(TakeBackDeposit(ALICE, CREDIT.signature, 0, "why")) for _ in range(2)))
+    assert [reply.value for reply in both] == [1_000, None]
+    assert both[1].refusal == "SERVICE_TEMPORARILY_UNAVAILABLE" and await balance(shard) == 5_000
+    assert value_of(await shard.ask(TakeBackDeposit(ALICE, CREDIT.signature, 0, "why"))) == 1_000
+    assert await balance(shard) == 5_000
+    await shard.stop()
+
+
+@pytest.mark.parametrize("question", ["credit", "take back"])
+async def test_the_stores_word_counts_only_while_the_ledger_commits(question: str) -> None:
+    """The owner lost the ledger after it had asked the store: a write of before may have completed since."""
+    world, losing = World(), list[AccountShard]()
+    find = world.store.find_deposits
+
+    async def then_lost(operations: Any) -> Any:
+        found = await find(operations)
+        if losing:
+            losing.pop()._commits.generation += 1
+        return found
+
+    world.store.find_deposits = then_lost  # type: ignore[method-assign]
+    shard = await world.shard()
+    await shard.ask(CreditDeposit(ALICE, CREDIT))
+    command: Any = CreditDeposit(ALICE, PaidTransfer(b"t" * 64, 0, 10_000, 7))
+    if question == "take back":
+        command = TakeBackDeposit(ALICE, CREDIT.signature, 0, "why")
+    losing.append(shard)
+    assert (await shard.ask(command)).refusal == "SERVICE_TEMPORARILY_UNAVAILABLE" and not losing
+    assert await balance(shard) == 1_000
+    assert (await shard.ask(command)).refusal is None
+    assert await balance(shard) == (2_000 if question == "credit" else 0)
+    await shard.stop()
 
 
 async def test_only_what_was_credited_can_be_taken_back(shard: AccountShard) -> None:

@@ -1,6 +1,18 @@
+from typing import Any
+
 import pytest
 
-from actors.accounts.api import AdjustCredits, ReadLedger, SetLimits, SetStatus
+from actors.accounts.api import (
+    AdjustCredits,
+    AssignDeposit,
+    Command,
+    ImportKey,
+    PaidTransfer,
+    ReadLedger,
+    SetLimits,
+    SetStatus,
+    TakeBackDeposit,
+)
 from actors.accounts.endpoints import mistake_in, usable_ref_code
 from tests.accounts.making import ALICE, key_proof
 
@@ -45,6 +57,28 @@ def test_adjustments_are_checked(amount: int, reason: str, operation: str, good:
     ],
 )
 def test_statuses_and_limits_are_checked(command: SetStatus | SetLimits, good: bool) -> None:
+    assert (mistake_in(command) is None) is good
+
+
+@pytest.mark.parametrize(
+    ("command", "good"),
+    [
+        (ImportKey(ALICE, b"h" * 32, "prefix"), True),
+        (ImportKey(ALICE, b"h" * 31, "prefix"), False),  # The text in place of its hash, for example.
+        (ImportKey(ALICE, b"h" * 32, ""), False),
+        (ImportKey(ALICE, b"h" * 32, "x" * 33), False),
+        (TakeBackDeposit(ALICE, b"s" * 64, 0, "never final"), True),
+        (TakeBackDeposit(ALICE, b"s" * 63, 0, "never final"), False),
+        (TakeBackDeposit(ALICE, b"s" * 64, -1, "never final"), False),
+        (TakeBackDeposit(ALICE, b"s" * 64, 0, ""), False),
+        (AssignDeposit(ALICE, PaidTransfer(b"s" * 64, 0, 10_000, 7), "why"), True),
+        (AssignDeposit(ALICE, PaidTransfer(b"s" * 64, 0, 10_000, 7), ""), False),
+        (AssignDeposit(ALICE, PaidTransfer(b"s" * 64, 0, 10_000, 7), "x" * 201), False),
+        (AssignDeposit(ALICE, PaidTransfer(b"s" * 64, 0, 10_000, 7), "a\nb"), False),
+    ],
+)
+def test_keys_and_deposits_are_named_and_explained(command: Command[Any], good: bool) -> None:
+    """What is changed by hand is in the books with its reason, and under the name of one transfer or key."""
     assert (mistake_in(command) is None) is good
 
 

@@ -155,12 +155,14 @@ async def test_limits_change_one_by_one_and_what_was_spent_stays(opened: Account
         CreateKey(ALICE, "other", KeyLimits(methods=("nothing",))),
         ChangeKey(ALICE, 1, name="x" * 65),
         ChangeKey(ALICE, 1, limits={"credits_a_day": -1}),
+        ChangeKey(ALICE, 2, name="bot"),  # The name of the first.
         RotateKey(ALICE, 1, -1),
         RotateKey(ALICE, 1, 86_401),
     ],
 )
 async def test_what_cannot_be_is_refused_and_changes_nothing(opened: AccountShard, command: Command[Any]) -> None:
     await made(opened)
+    await made(opened, name="second")
     before = await value_of(opened, ListKeys(ALICE))
     assert await refusal_of(opened, command) == "INVALID_REQUEST"
     assert await value_of(opened, ListKeys(ALICE)) == before

@@ -7,6 +7,8 @@ import pytest
 from actors.accounts.actor import AccountShard
 from actors.accounts.api import AdjustCredits, SetStatus
 from actors.accounts.operations import ChargeOperations, HoldOperations
+from actors.accounts.price_list_commands import SetPriceList
+from actors.calls import OTHER_PRICES
 from tests.accounts.making import ALICE, BOB
 from tests.accounts.shards import World
 
@@ -60,6 +62,25 @@ async def test_who_may_have_nothing_done_holds_nothing(world: World, shard: Acco
     assert await charged(shard, *NAMES[:2]) == (True, False), "what was done before is paid"
     assert (await shard.ask(HoldOperations(BOB, NAMES, 1))).refusal == "ACCOUNT_NOT_FOUND"
     assert await held(shard, b"short") == "INVALID_REQUEST"
+
+
+async def test_work_at_other_prices_is_not_held(world: World, shard: AccountShard) -> None:
+    """Decisions, "Price lists": the sender hears the account's list, and asks again with its prices."""
+    await world.customer(shard, ALICE, 3)
+    await shard.ask(SetPriceList(ALICE, "wholesale"))
+    refused = await shard.ask(HoldOperations(ALICE, NAMES[:1], 1))
+    assert (refused.refusal, refused.detail, refused.value) == (OTHER_PRICES, "wholesale", None)
+    assert (await shard.ask(AdjustCredits(ALICE, -3, "spent", "spent"))).refusal is None, "nothing is held"
+    assert (await shard.ask(HoldOperations(ALICE, NAMES[:1], 1, "wholesale"))).value == (False,)
+
+
+async def test_work_that_was_given_up_gives_its_hold_back(world: World, shard: AccountShard) -> None:
+    """Also where no other work is charged with it, and for an account that may have nothing more done."""
+    await world.customer(shard, ALICE, 3)
+    assert await held(shard, *NAMES[:3]) == (True, True, True)
+    await shard.ask(SetStatus(ALICE, "suspended", "abuse"))
+    assert await charged(shard, released=NAMES[:3]) == ()
+    assert (await shard.ask(AdjustCredits(ALICE, -3, "spent", "spent"))).refusal is None
 
 
 async def test_a_ledger_that_does_not_commit_holds_nothing(

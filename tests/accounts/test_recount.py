@@ -6,6 +6,7 @@ import pytest
 from actors.accounts import ledger
 from actors.accounts.account import Account, Moved
 from actors.accounts.core import decide_adjust, decide_settle, decide_void
+from actors.accounts.facts import ChainLink
 from actors.accounts.ledger import Entry, EntryType
 from actors.accounts.recount import FAULTS_MAX, Recount
 from actors.accounts.writes import Head
@@ -95,6 +96,23 @@ def test_a_changed_entry_with_a_fresh_hash_is_found_behind_it(written: tuple[Acc
     assert recounted(account, entries) == [
         "entry 5 breaks the hash chain: it is not what was written, or stands elsewhere"
     ]
+
+
+def test_entries_that_are_gone_from_the_end_are_found_by_what_was_kept_elsewhere(
+    written: tuple[Account, Written],
+) -> None:
+    """Where the account's own row was changed with them, a checkpoint or a signed statement alone tells it."""
+    account, entries = written
+    elsewhere = ChainLink(account.seq, account.head)
+    kept, head = entries[:3], entries[2][1]
+    row = Head(account.pubkey, 3, 3, 30, 120, 2, START.wall_ms, head)
+    for known, said in (({"then": elsewhere}, "at the checkpoint"), ({"signed": [elsewhere]}, "a signed statement")):
+        recount = Recount(account.pubkey, **known)  # type: ignore[arg-type]
+        for entry, after in kept:
+            recount.feed(entry, after)
+        (fault,) = recount.close(row, {1: 0, 2: 30})
+        assert said in fault
+    assert recounted(account, entries) == []
 
 
 @pytest.mark.parametrize("index", range(5))

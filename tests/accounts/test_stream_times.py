@@ -37,6 +37,13 @@ def test_a_request_that_is_sent_again_is_carried_out_once() -> None:
     assert len(times) == 0
 
 
+def test_a_stream_that_has_used_its_time_leaves_none() -> None:
+    times = StreamTimes()
+    for number, left_ms in enumerate((0, -5)):
+        leave(times, number, left_ms)
+    assert len(times) == 0 and take(times, 9) == 0
+
+
 def test_time_is_of_its_account_and_counts_on_for_ten_minutes() -> None:
     times = StreamTimes()
     leave(times, 1, 30_000, now=0)

@@ -39,12 +39,27 @@ def test_a_launch_answers_with_addresses_and_signatures(pad: Pad) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [{"kind": 5}, {"kind": "x"}, {"trades": "3"}, {"trades": True}, {"quote": "EUR"}, {"colour": "red"}],
+    ("name", "fields"),
+    [
+        ("launch", {"kind": 5}),
+        ("launch", {"kind": "x"}),
+        ("launch", {"trades": "3"}),
+        ("launch", {"trades": True}),
+        ("launch", {"quote": "EUR"}),
+        ("launch", {"colour": "red"}),
+        ("market", {}),
+        ("market", {"seed": -1}),
+        ("market", {"seed": True}),
+        ("market", {"seed": "1"}),
+        ("market", {"seed": 1, "actions": 0}),
+        ("market", {"seed": 1, "actions": ACTIONS_MAX + 1}),
+        ("market", {"seed": 1, "colour": "red"}),
+        ("market", {"seed": 2**63}),
+    ],
 )
-def test_bad_requests_launch_nothing(pad: Pad, fields: dict[str, object]) -> None:
+def test_bad_requests_launch_nothing_and_begin_no_market(pad: Pad, name: str, fields: dict[str, object]) -> None:
     before = pad.local.chain.transaction_count
-    reply = posted(pad, "launch", fields)
+    reply = posted(pad, name, fields)
     assert reply.status == 400 and orjson.loads(reply.body)["ok"] is False
     assert pad.local.chain.transaction_count == before
 
@@ -73,26 +88,6 @@ def test_a_market_goes_on_with_the_next_call(pad: Pad) -> None:
         assert posted(pad, "market", {"seed": seed, "actions": 1}).status == 200
     again = posted(pad, "market", {"seed": 5, "actions": 1})
     assert again.status == 500 and "seed 5 has been used" in orjson.loads(again.body)["error"]
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"seed": -1},
-        {"seed": True},
-        {"seed": "1"},
-        {"seed": 1, "actions": 0},
-        {"seed": 1, "actions": ACTIONS_MAX + 1},
-        {"seed": 1, "colour": "red"},
-        {"seed": 2**63},
-    ],
-)
-def test_bad_requests_begin_no_market(pad: Pad, fields: dict[str, object]) -> None:
-    before = pad.local.chain.transaction_count
-    reply = posted(pad, "market", fields)
-    assert reply.status == 400 and orjson.loads(reply.body)["ok"] is False
-    assert pad.local.chain.transaction_count == before
 
 
 WALLET = Pubkey.from_bytes(b"\x21" * 32)

@@ -12,7 +12,7 @@ from solders.compute_budget import set_compute_unit_price
 from solders.hash import Hash
 from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
-from solders.message import MessageV0
+from solders.message import MessageV0, MessageV1, TransactionConfig
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
@@ -44,6 +44,20 @@ def block(*entries: dict[str, Any]) -> bytes:
 
 def read(body: bytes) -> list[PaidPrice | None]:
     return [landed.paid_by(*pieces) for pieces in landed.transactions_of(body)]
+
+
+@pytest.mark.parametrize(
+    ("fee", "units", "price"),
+    [(300, 200_000, 1_500), (1, 3, 333_333), (0, 5, 0), (None, 5, 0), (5, None, 0), (2**64 - 1, 1, 2**64 - 1)],
+)
+def test_the_price_of_a_transaction_of_version_1_is_its_fee_by_its_units(fee, units, price):
+    """In micro-lamports, rounded down, and never more than a price can be. Without units there is no price."""
+    limits = {
+        name: value for name, value in (("priority_fee", fee), ("compute_unit_limit", units)) if value is not None
+    }
+    message = MessageV1.try_compile(PAYER.pubkey(), [], Hash.default(), TransactionConfig(**limits))
+    raw = bytes(VersionedTransaction(message, [PAYER]))
+    assert read(block(entry(raw))) == [PaidPrice(price, [bytes(PAYER.pubkey())])]
 
 
 def test_a_transaction_shows_its_price_and_all_accounts_that_it_locks():

@@ -95,17 +95,19 @@ async def test_a_key_in_the_url_works_warns_and_stays_out_of_logs(caplog):
         b'{"jsonrpc":"2.0","id":{},"method":"getSlot"}',
         b'{"jsonrpc":"2.0","id":true,"method":"getSlot"}',
         b" " * 300_000,
+        *([call()] * count for count in (0, 101, 1_000)),
+        {"jsonrpc": "2.0", "method": "getSlot"},
     ],
 )
-@pytest.mark.threat(10)
-async def test_bombs_are_400_and_free(body):
-    """Threat 10: no rate units, no credits, a clear body with an id, and the account's figures."""
+@pytest.mark.threat(10, 11, 12)
+async def test_bombs_batches_of_the_wrong_length_and_notifications_are_400_and_free(body):
+    """Threats 10, 11 and 12: no credits, a clear body with an id, and nothing reaches the node."""
     async with a_world() as world:
-        customer = await world.customer(10)
+        customer = await world.customer(1_000)
         response = await world.rpc(customer, body)
         assert (response.status_code, constant(response)) == (400, "INVALID_REQUEST")
         assert response.json()["error"]["requestId"] == response.headers["x-request-id"]
-        assert (await world.balance(customer), world.node.calls) == (10, [])
+        assert (await world.balance(customer), world.node.calls) == (1_000, [])
 
 
 @pytest.mark.parametrize(
@@ -123,17 +125,6 @@ async def test_ids_are_echoed_byte_for_byte(raw_id):
         for method in (b"getSlot", b"nope"):
             body = b'{"jsonrpc":"2.0","id":%b,"method":"%b"}' % (raw_id, method)
             assert (await world.rpc(customer, body)).content.endswith(b'"id":%b}' % raw_id)
-
-
-@pytest.mark.parametrize("count", [0, 101, 1_000])
-@pytest.mark.threat(11)
-async def test_batches_of_the_wrong_length_are_400_and_free(count):
-    """Threat 11."""
-    async with a_world() as world:
-        customer = await world.customer(1_000)
-        response = await world.rpc(customer, [call()] * count)
-        assert (response.status_code, constant(response)) == (400, "INVALID_REQUEST")
-        assert await world.balance(customer) == 1_000
 
 
 @pytest.mark.parametrize("count", [1, 100])
@@ -173,16 +164,6 @@ async def test_a_batch_that_straddles_balance_and_rate():
         body = (await world.rpc(customer, items)).json()
         assert [item.get("error", {}).get("code") for item in body] == [None, None, -32010, None, -32005]
         assert await world.balance(customer) == 0
-
-
-@pytest.mark.threat(12)
-async def test_a_notification_is_400_and_free():
-    """Threat 12."""
-    async with a_world() as world:
-        customer = await world.customer(10)
-        response = await world.rpc(customer, {"jsonrpc": "2.0", "method": "getSlot"})
-        assert (response.status_code, constant(response)) == (400, "INVALID_REQUEST")
-        assert await world.balance(customer) == 10
 
 
 @pytest.mark.parametrize(

@@ -335,6 +335,12 @@ async def test_the_calls_for_one_page_are_few_and_bounded(monkeypatch: pytest.Mo
     monkeypatch.setattr(asset_methods, "CANDIDATES_MAX", 200)
     refused = await asked(deep, AssetsQuestion("o", 3, 100, **NFTS))
     assert refused.kind is AnswerKind.ERROR and refused.error_code == -32602 and b"ask with cursor" in refused.body
+    of_coins = LargeWallet(300)
+    of_coins.mint = LargeWallet(1, amount=3).mint  # One of each, and none is an asset of this kind.
+    coins = PortedNode(interfere=of_coins.answer)
+    refused = await asked(coins, AssetsQuestion("o", 0, 2, after=str(wallet.mints[0]), **NFTS))
+    assert refused.kind is AnswerKind.ERROR and b"ask with cursor" in refused.body
+    assert len(coins.asked("getMultipleAccounts")) == 200 // MINTS_PER_CALL
     near = PortedNode(interfere=wallet.answer)
     cursor = str(wallet.mints[250])
     body = await result(near, AssetsQuestion("o", 0, 2, after=cursor, **NFTS))

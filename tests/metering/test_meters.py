@@ -5,10 +5,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from actors.accounts.api import OwnerUnavailable
-from actors.calls import ProvenProof
+from actors.accounts.api import AccountStanding, OwnerReply, OwnerUnavailable, ReadStanding
+from actors.calls import HoldReply, ProvenProof
 from actors.clock import ManualClock
 from actors.errors import Err, Refusal
+from actors.metering.meter import refusal_of
 from actors.metering.meters import HeldCharge, Meter, Meters
 from actors.telemetry.metrics import Metrics
 from tests.gateway.doubles import PROOF, PUBKEY, REPLICA, OneAccount, unavailable
@@ -139,6 +140,43 @@ async def test_a_charge_is_held_before_the_work_and_posted_or_released(clock: Ma
     samples = [sample for family in metrics.families() for sample in family.samples]
     counted = {sample.name: sample.value for sample in samples if sample.labels.get("method") == "accountSubscribe"}
     assert counted == {"ledger_gateway_credits_charged_total": 5}
+
+
+@pytest.mark.parametrize(
+    ("key", "standing", "refused"),
+    [
+        (0, 15, None),  # What other streams hold ahead counts still.
+        (0, 14, Err.INSUFFICIENT_CREDITS),
+        (3, 14, Err.KEY_BUDGET_EXCEEDED),
+        (0, None, Err.SERVICE_TEMPORARILY_UNAVAILABLE),
+    ],
+)
+async def test_a_stream_that_would_end_at_once_is_not_begun(
+    clock: ManualClock, key: int, standing: int | None, refused: Err | None
+) -> None:
+    """Below ten credits after its charge the watch would end it: nothing is charged, and nothing stays held."""
+    owner = OneAccount(14)
+    owner.key = key
+
+    async def ask(command: ReadStanding) -> OwnerReply[AccountStanding]:
+        assert command.proof == ProvenProof(PUBKEY, key)
+        if standing is None:
+            raise OwnerUnavailable("away")
+        return OwnerReply(AccountStanding(PUBKEY, standing, is_active=True, key=key))
+
+    owner.ask = ask
+    begun = await Meters(owner, clock, REPLICA).begin(PROOF, "accountSubscribe", 5)
+    if refused is None:
+        assert isinstance(begun, HeldCharge) and owner.available == 9
+    else:
+        assert isinstance(begun, Refusal) and begun.err is refused
+        assert (owner.available, owner.held, owner.posted) == (14, {}, {})
+
+
+def test_a_key_that_may_open_no_streams_hears_why() -> None:
+    """Decisions, "Named keys": its methods do not name STREAMS."""
+    refusal = refusal_of(HoldReply(PUBKEY, 1, None, (Err.METHOD_NOT_ALLOWED.name,), None))
+    assert refusal is not None and refusal.err is Err.METHOD_NOT_ALLOWED and "STREAMS" in refusal.detail
 
 
 async def test_allowances_need_no_rate_unit_and_no_free_slot() -> None:

@@ -51,6 +51,17 @@ async def test_each_credential_is_asked_about_once_and_all_its_streams_end() -> 
     assert [refusal.err for refusal in told] == [Err.METHOD_NOT_ALLOWED]
 
 
+async def test_a_stream_ends_with_the_budget_of_its_key_and_says_so() -> None:
+    """Its account may have plenty, so its holder is not told to deposit."""
+    owners, told = Owners(), list[Refusal]()
+    watch, named = StandingWatch(owners), ProvenProof(WALLET.pubkey, 7)  # type: ignore[arg-type]
+    watch.join(KEY, named, "one", told.append)
+    owners.replies[named] = OwnerReply(AccountStanding(b"a" * 32, BALANCE_MIN - 1, is_active=True, key=7))
+    owners.replies[KEY] = owners.replies[named]
+    await watch.check()
+    assert [refusal.err for refusal in told] == [Err.KEY_BUDGET_EXCEEDED] and "its key's budget" in told[0].detail
+
+
 async def test_a_key_is_asked_about_once_wherever_its_streams_come_from() -> None:
     """Threat 31. The origin of a handshake is the client's choice; asked about one by one, 5,000 sockets of an account
     took their owner's loop for 75 ms in every look. A stream that leaves is found among all of them."""

@@ -15,6 +15,7 @@ from actors.methods.assets import AssetsByIdQuestion, AssetsQuestion, TokenAccou
 from actors.methods.fees import EstimateQuestion, FeeQuestion
 from actors.methods.history import HistoryQuestion
 from actors.methods.rules import check
+from actors.methods.sends import RaceQuestion, SendStatusQuestion, SmartSendQuestion
 
 KEY = "So11111111111111111111111111111111111111112"
 OTHER = "SysvarC1ock11111111111111111111111111111111"
@@ -29,6 +30,9 @@ QUESTIONS = {
     "getAssets": AssetsByIdQuestion,
     "getTokenAccounts": TokenAccountsQuestion,
     "getTransactionHistory": HistoryQuestion,
+    "sendAndConfirm": RaceQuestion,
+    "sendSmartTransaction": SmartSendQuestion,
+    "getSendStatus": SendStatusQuestion,
 }
 
 

@@ -3,16 +3,14 @@
 import base64
 
 import base58
-import msgspec
 import pytest
 from solders.hash import Hash
 from solders.keypair import Keypair
 from solders.message import Message, MessageV1
 from solders.transaction import Transaction, VersionedTransaction
 
-from actors.errors import Err, Refusal
-from actors.methods.rules import check
 from actors.methods.sends import RaceQuestion, SendStatusQuestion, SmartSendQuestion
+from tests.methods.asking import asked, refused
 
 PAYER = Keypair.from_seed(bytes(31) + b"\x01")
 RAW = bytes(Transaction([PAYER], Message([], PAYER.pubkey()), Hash.default()))
@@ -20,27 +18,15 @@ V1 = bytes(VersionedTransaction(MessageV1.try_compile(PAYER.pubkey(), [], Hash.d
 BASE64, BASE58 = base64.b64encode(RAW).decode(), base58.b58encode(RAW).decode()
 
 
-def asked(method, question, *arguments):
-    sent = check(method, list(arguments), msgspec.json.encode(arguments))
-    assert not isinstance(sent, Refusal), sent
-    return msgspec.json.decode(sent, type=question)
-
-
-def refused(method, *arguments):
-    found = check(method, list(arguments), msgspec.json.encode(arguments))
-    assert isinstance(found, Refusal) and found.err is Err.INVALID_PARAMS
-    return found.detail
-
-
 @pytest.mark.parametrize("text", [BASE64, BASE58])
 def test_either_encoding_is_taken_where_none_is_named(text):
     """The interface names none for sendSmartTransaction, and base64 for sendAndConfirm."""
-    assert asked("sendAndConfirm", RaceQuestion, text) == RaceQuestion(BASE64, None)
-    assert asked("sendSmartTransaction", SmartSendQuestion, text) == SmartSendQuestion(BASE64, False)
+    assert asked("sendAndConfirm", text) == RaceQuestion(BASE64, None)
+    assert asked("sendSmartTransaction", text) == SmartSendQuestion(BASE64, False)
 
 
 def test_an_encoding_that_is_named_is_the_one():
-    assert asked("sendAndConfirm", RaceQuestion, BASE58, {"encoding": "base58"}) == RaceQuestion(BASE64, None)
+    assert asked("sendAndConfirm", BASE58, {"encoding": "base58"}) == RaceQuestion(BASE64, None)
     assert "transaction" in refused("sendAndConfirm", BASE58, {"encoding": "base64"})
 
 
@@ -52,12 +38,12 @@ def test_a_preflight_is_made_only_when_it_is_asked_for():
         ({"skipPreflight": False}, "confirmed"),
         ({"skipPreflight": False, "preflightCommitment": "processed"}, "processed"),
     ):
-        assert asked("sendAndConfirm", RaceQuestion, BASE64, config).preflight == preflight
+        assert asked("sendAndConfirm", BASE64, config).preflight == preflight
 
 
 def test_a_smart_send_may_simulate_and_name_an_urgency():
     config = {"simulate": True, "priority_fee_urgency": "critical"}
-    assert asked("sendSmartTransaction", SmartSendQuestion, BASE64, config) == SmartSendQuestion(BASE64, True)
+    assert asked("sendSmartTransaction", BASE64, config) == SmartSendQuestion(BASE64, True)
     assert "priority_fee_urgency" in refused("sendSmartTransaction", BASE64, {"priority_fee_urgency": "fast"})
 
 
@@ -97,8 +83,21 @@ def test_a_corrupt_or_missing_signature_is_refused_free(method, raw, said):
     assert said in refused(method, base64.b64encode(raw).decode())
 
 
+@pytest.mark.parametrize("value", [5, None, ["x"], {}])
+@pytest.mark.parametrize("method", ["sendAndConfirm", "sendSmartTransaction", "sendTransaction", "simulateTransaction"])
+def test_a_transaction_that_is_no_string_is_refused_free(method, value):
+    assert "transaction" in refused(method, value)
+
+
+def test_more_signers_than_accounts_are_refused_free():
+    """Its header and its signatures agree, and nobody could have signed."""
+    header = 1 + 64
+    forged = b"\x02" + RAW[1:header] + RAW[1:header] + b"\x02" + RAW[header + 1 :]
+    assert "more signatures than it has accounts" in refused("sendAndConfirm", base64.b64encode(forged).decode())
+
+
 def test_a_status_is_asked_by_signature():
     text = base58.b58encode(bytes(range(64))).decode()
-    assert asked("getSendStatus", SendStatusQuestion, text) == SendStatusQuestion(text)
+    assert asked("getSendStatus", text) == SendStatusQuestion(text)
     assert "signature" in refused("getSendStatus", "x")
     assert "signature" in refused("getSendStatus")

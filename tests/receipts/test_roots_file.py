@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,28 @@ def test_what_was_changed_in_a_file_is_noticed(tmp_path: Path, part: str) -> Non
     changed = lines[1][: at + 40] + ("1" if lines[1][at + 40] == "0" else "0") + lines[1][at + 41 :]
     file.path.write_text("\n".join([lines[0], changed, *lines[2:]]) + "\n")
     with pytest.raises(BrokenRoots):
+        numbers(file.path)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "said"),
+    [
+        ("public_key", "zz", "has another public half"),
+        ("signature", "zz", "no hexadecimal numbers"),
+        ("leaves", "zz", "no hexadecimal numbers"),
+        ("statement", "x", "another form"),
+        ("statement", 5, "a line is no statement"),
+    ],
+)
+def test_a_part_of_another_form_is_named(tmp_path: Path, part: str, value: object, said: str) -> None:
+    """Whoever reads a file of somebody else's gets one sentence, whatever is in it."""
+    file = RootsFile(tmp_path, 3)
+    file.append(KEY, statements(1))
+    lines = [json.loads(line) for line in file.path.read_text().splitlines()]
+    changed = [line | {part: value} if line.get(part) else line for line in lines]
+    assert changed != lines
+    file.path.write_text("".join(json.dumps(line) + "\n" for line in changed))
+    with pytest.raises(BrokenRoots, match=said):
         numbers(file.path)
 
 

@@ -78,6 +78,25 @@ class _Answers:
         return self._answers.get(method, TIMED_OUT)
 
 
+_NEAR = {"getFirstAvailableBlock": made(b"0"), "getSlot": made(b"9")}
+
+
+@pytest.mark.parametrize(
+    ("answers", "start"),
+    [
+        ({"getSlot": made(b'"x"')}, None),
+        (_NEAR | {"getBlocksWithLimit": made(b"{}")}, 5),
+        (_NEAR | {"getBlocksWithLimit": made(b'["6"]')}, 5),
+        (_NEAR | {"getBlocksWithLimit": made(b"[4,6]")}, 5),  # 4 was read before.
+    ],
+)
+async def test_an_answer_that_is_not_what_was_asked_for_is_told_as_such(
+    answers: dict[str, NodeAnswer], start: int | None
+) -> None:
+    with pytest.raises(SourceUnavailable, match="not a"):
+        await anext(BlockSource(_Answers(answers), PROGRAMS).updates(start))
+
+
 async def test_a_node_that_does_not_answer_is_told_as_away() -> None:
     with pytest.raises(SourceUnavailable):
         await anext(BlockSource(_Answers({}), PROGRAMS).updates(5))

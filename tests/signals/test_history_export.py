@@ -370,6 +370,12 @@ async def test_an_export_costs_what_the_list_of_its_account_says(urls: tuple[str
         assert (len(told) - 1, told[-1]["end"]["credits"], told[-1]["end"]["reason"]) == (200, 6, "max_credits")
         refused = await world.page.answer(PageRequest(PUBKEY, price_list="cheap", headers={"x-max-credits": "2"}))
         assert isinstance(refused, Refusal) and refused.err is Err.MAX_CREDITS_EXCEEDED
+        # Its owner knows of a dearer list before this replica does.
+        world.meters._lists["dear"], world.account.price_list = PriceList("dear", 200), "dear"
+        posted = world.account.posted
+        refused = await world.page.answer(PageRequest(PUBKEY, price_list="cheap", headers={"x-max-credits": "6"}))
+        assert isinstance(refused, Refusal) and refused.err is Err.MAX_CREDITS_EXCEEDED
+        assert world.account.held == {} and world.account.posted == posted
 
 
 async def test_an_export_whose_account_gets_a_dearer_list_meanwhile_keeps_its_cap(urls: tuple[str, str]) -> None:

@@ -307,27 +307,26 @@ def test_subscriptions_follow_the_door() -> None:
     assert opened["service_profile"]["services"]["yellowstone_grpc"] is True
 
 
-def test_owners_that_are_away_are_named() -> None:
-    away = OK.after_services(replace(UP, owners_away=(1, 3)))
-    found = health_document(away, NOW, STARTED, Doors())
-    assert (found["status"], found["account_owners_away"]) == ("degraded", [1, 3])
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        (replace(UP, owners_away=(1, 3)), "account_owners_away", [1, 3]),
+        (replace(UP, hub_reachable=False), "stream_hub_away", True),
+    ],
+    ids=["owners", "hub"],
+)
+def test_a_part_that_is_away_is_named_only_while_it_is(part: Services, name: str, value: object) -> None:
+    found = health_document(OK.after_services(part), NOW, STARTED, Doors())
+    assert (found["status"], found[name]) == ("degraded", value)
+    assert name not in health_document(OK, NOW, STARTED, Doors())
 
 
-def test_a_hub_that_is_away_is_told_only_while_it_is() -> None:
-    away = OK.after_services(replace(UP, hub_reachable=False))
-    found = health_document(away, NOW, STARTED, Doors())
-    assert (found["status"], found["stream_hub_away"]) == ("degraded", True)
-    assert "stream_hub_away" not in health_document(OK, NOW, STARTED, Doors())
-
-
-def test_clocks_that_disagree_are_a_flag_beside_the_status() -> None:
-    """Threat 53: shown only while it lasts; calls go on, and nothing expires."""
-    plain, flagged = (health_document(OK, NOW, STARTED, Doors(), clocks_disagree=flag) for flag in (False, True))
+def test_what_degrades_nothing_is_a_flag_beside_the_status() -> None:
+    """Threat 53 (clocks that disagree): shown only while it lasts; calls go on, and nothing expires. Decisions, "health
+    transitions": a sponsor without money does not degrade the service, because calls continue."""
+    plain = health_document(OK, NOW, STARTED, Doors(), clocks_disagree=False, sponsor_low=None)
+    flagged = health_document(OK, NOW, STARTED, Doors(), clocks_disagree=True)
     assert flagged == plain | {"clocks_disagree": True}
-
-
-@pytest.mark.parametrize("low", [True, False])
-def test_a_low_sponsor_is_a_flag_beside_the_status(low: bool) -> None:
-    """Decisions, "health transitions": a sponsor without money does not degrade the service, because calls continue."""
-    plain, flagged = (health_document(OK, NOW, STARTED, Doors(), sponsor_low=flag) for flag in (None, low))
-    assert flagged == plain | {"sponsor_balance_low": low}
+    for low in (True, False):
+        flagged = health_document(OK, NOW, STARTED, Doors(), sponsor_low=low)
+        assert flagged == plain | {"sponsor_balance_low": low}

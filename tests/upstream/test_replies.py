@@ -123,30 +123,20 @@ def test_a_huge_answer_is_never_parsed(order, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("code", "message", "purged"),
+    ("code", "message", "purged", "unavailable"),
     [
-        (-32001, "Block 5 cleaned up, does not exist on node. First available block: 9", True),
-        (-32004, "Block 5 cleaned up, does not exist on node. First available block: 9", True),
-        (-32004, "Block not available for slot 5", False),
-        (-32007, "Slot 5 was skipped, or missing due to ledger jump to recent snapshot", False),
-        (-32602, "cleaned up", False),
+        (-32001, "Block 5 cleaned up, does not exist on node. First available block: 9", True, False),
+        (-32004, "Block 5 cleaned up, does not exist on node. First available block: 9", True, False),
+        (-32004, "Block not available for slot 5", False, True),
+        (-32001, "Block not available for slot 5", False, False),
+        (-32007, "Slot 5 was skipped, or missing due to ledger jump to recent snapshot", False, False),
+        (-32602, "cleaned up", False, False),
+        (-32004, "method is disabled in this service profile", False, False),
     ],
 )
-def test_a_purged_block_is_known_by_code_and_text(code, message, purged):
+def test_a_block_that_the_node_has_not_is_known_by_code_and_text(code, message, purged, unavailable):
     """Decisions, "Errors of the node": the meaning is keyed on message and both codes."""
     assert replies.is_purged_block(code, message) is purged
-
-
-@pytest.mark.parametrize(
-    ("code", "message", "unavailable"),
-    [
-        (-32004, "Block not available for slot 5", True),
-        (-32001, "Block not available for slot 5", False),
-        (-32004, "Block 5 cleaned up, does not exist on node. First available block: 9", False),
-        (-32004, "method is disabled in this service profile", False),
-    ],
-)
-def test_a_block_that_is_not_available_is_known_by_code_and_text(code, message, unavailable):
     assert replies.is_unavailable_block(code, message) is unavailable
 
 

@@ -62,6 +62,31 @@ async def test_a_transaction_that_brings_nothing_is_refused(world: World, comman
     assert isinstance(told, str) and "no such transaction on the chain yet" in told
 
 
+async def test_a_transfer_whose_amount_nobody_knows_is_not_assigned(world: World, commands: OperatorCommands) -> None:
+    """The node had it no more when it was read: there is nothing from which credits could be counted."""
+    sent = world.chain.pay(("alice", 10_000))
+    watcher = world.watcher()
+    await watcher.list_new()
+    world.chain.first_slot = world.chain.slot + 1
+    await watcher.round()
+    told = await commands.ask(AssignTransfer(text_of(sent.signature), None, text_of(ALICE), "why"))
+    assert "its amount is not known" in told and world.accounts.balances == {}
+
+
+async def test_an_assignment_without_an_answer_may_be_repeated(world: World, commands: OperatorCommands) -> None:
+    """It may or may not have been made, and its operator is told so; the second one gives no more."""
+    sent = world.chain.pay(("vault", 50_000), signed=False)
+    text = text_of(sent.signature)
+    await commands.ask(ExplainTransaction(text))
+    world.accounts.away = True
+    told = await commands.ask(AssignTransfer(text, None, text_of(BOB), "why"))
+    assert "may or may not be assigned now; repeat the command" in told and world.accounts.balances == {}
+    world.accounts.away = False
+    for _ in range(2):
+        await commands.ask(AssignTransfer(text, None, text_of(BOB), "why"))
+    assert world.accounts.balances == {BOB: 5_000}
+
+
 async def test_of_several_listed_one_must_be_named(world: World, commands: OperatorCommands) -> None:
     sent = world.chain.pay(("vault", 50_000), ("vault", 60_000), signed=False)
     text = text_of(sent.signature)

@@ -6,7 +6,7 @@ import base58
 import msgspec
 import pytest
 
-from actors.accounts.api import CreditDeposit
+from actors.accounts.api import CreditDeposit, OwnerReply
 from actors.deposits.x402.network import PaymentNetwork
 from actors.deposits.x402.states import PaymentKind, PaymentState, Record
 from actors.upstream import replies
@@ -50,6 +50,33 @@ async def test_a_payment_that_never_becomes_final_is_taken_back(world):
     assert await world.accounts.balance(world.payer.pubkey()) == 0
     entries = await world.shard._store.entries(bytes(world.payer.pubkey()), 0, 10, False)
     assert [entry.amount for entry in entries] == [-10_000, 10_000]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "state"),
+    [
+        ("SERVICE_TEMPORARILY_UNAVAILABLE", PaymentState.CREDITED),
+        ("ACCOUNT_NOT_FOUND", PaymentState.TAKEN_BACK),  # It was never credited there, so nothing is left to take.
+    ],
+)
+async def test_taking_back_is_tried_again_until_the_owner_has_done_it(world, refusal, state):
+    """A payment that is closed before its credits are gone would leave them for ever."""
+    settled = await pay(world)
+    world.forget(settled.signature)
+    world.chain.beat(320)
+    ask = world.accounts.ask
+
+    async def refusing(command):
+        return OwnerReply(refusal=refusal)
+
+    world.accounts.ask = refusing
+    await world.rounds(3)
+    assert the_record(world).state is state
+    world.accounts.ask = ask
+    await world.rounds(2)
+    assert the_record(world).state is PaymentState.TAKEN_BACK
+    left = await world.accounts.balance(world.payer.pubkey())
+    assert left == (0 if state is PaymentState.CREDITED else 10_000)
 
 
 async def test_while_it_may_still_land_it_is_sent_again(world):

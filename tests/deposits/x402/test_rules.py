@@ -7,7 +7,7 @@ from solders.address_lookup_table_account import AddressLookupTableAccount
 from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
 from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
-from solders.message import Message, MessageV0, to_bytes_versioned
+from solders.message import Message, MessageV0, MessageV1, to_bytes_versioned
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.system_program import TransferParams, transfer
@@ -24,6 +24,7 @@ from actors.deposits.x402.rules import (
 )
 from tests.deposits.x402_making import (
     DEPOSIT,
+    MEMO,
     MINT,
     PAYER,
     RULES,
@@ -170,6 +171,13 @@ def test_a_second_price_is_no_way_round_the_cap():
     ).startswith("transaction_instructions_compute_limit")
 
 
+@pytest.mark.parametrize("second", [memo(), set_compute_unit_limit(1), Instruction(COMPUTE_BUDGET, b"\x03\x01", [])])
+def test_the_second_instruction_is_the_price(second):
+    """Threat 24: without one in its place, the cap on the price would be compared with something else."""
+    raw = sponsored(set_compute_unit_limit(20_000), second, transfer_checked())
+    assert refused(check_standard(raw, RULES, 1)) == "transaction_instructions_compute_price_instruction"
+
+
 def test_extra_instructions_are_refused():
     """Threat 24: other programs, a second transfer, too many or too few instructions."""
     moves = transfer(TransferParams(from_pubkey=PAYER.pubkey(), to_pubkey=OTHER.pubkey(), lamports=1))
@@ -215,6 +223,42 @@ def test_only_our_fee_payer_and_one_other_sign():
     assert refused(check_standard(bytes(VersionedTransaction.populate(message, signatures)), RULES, 1)) == (
         "transaction_signers"
     )
+
+
+def unsigned_transfer() -> Instruction:
+    """A transfer whose authority, another wallet, does not sign."""
+    whole = transfer_checked(payer=OTHER.pubkey())
+    accounts = [*whole.accounts[:3], AccountMeta(OTHER.pubkey(), False, False)]
+    return Instruction(whole.program_id, bytes(whole.data), accounts)
+
+
+def test_the_wallet_that_pays_is_the_one_that_signs():
+    """Threat 24: a transfer without its wallet's signature fails on the chain, at the sponsor's cost."""
+    signing = Instruction(MEMO, b"x", [AccountMeta(PAYER.pubkey(), True, False)])
+    message = message_of([*standard()[:2], unsigned_transfer(), signing])
+    assert message.header.num_required_signatures == 2
+    assert refused(check_standard(half_signed(message), RULES, 1)) == "transaction_signers"
+    message = message_of([unsigned_transfer(), signing])
+    alone = MessageV0(message.header, message.account_keys, message.recent_blockhash, message.instructions[:1], [])
+    assert refused(check_relayed(half_signed(alone), RULES)) == "transaction_signers"
+
+
+def test_a_transaction_of_version_1_is_refused():
+    """It names its fee in another place, which the caps on the fee do not read."""
+    message = MessageV1.try_compile(SPONSOR.pubkey(), standard(), message_of([]).recent_blockhash)
+    signatures = [Signature.default(), PAYER.sign_message(to_bytes_versioned(message))]
+    raw = bytes(VersionedTransaction.populate(message, signatures))
+    own = MessageV1.try_compile(PAYER.pubkey(), [transfer_checked()], message_of([]).recent_blockhash)
+    for found in (check_standard(raw, RULES, 1), check_relayed(bytes(VersionedTransaction(own, [PAYER])), RULES)):
+        assert refused(found) == "transaction_could_not_be_decoded"
+        assert isinstance(found, Unfit) and "legacy or v0" in found.message
+
+
+@pytest.mark.parametrize("made", [transfer_checked(), old_transfer()], ids=["checked", "old"])
+def test_a_transfer_of_several_signers_is_none(made):
+    """A multisig cannot sign in, so nobody could use its credits."""
+    shared = Instruction(made.program_id, bytes(made.data), [*made.accounts, AccountMeta(PAYER.pubkey(), True, False)])
+    assert refused(check_relayed(self_paid(shared), RULES)) == "no_transfer_instruction"
 
 
 def test_identity_is_the_message_not_the_signatures():

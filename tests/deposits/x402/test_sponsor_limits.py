@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from solders.instruction import Instruction
 
 from actors.deposits.x402.sponsor_limits import Budgets, Standing, Unsponsored, refusal, telling_address
+from actors.deposits.x402.states import PaymentState
 from actors.upstream import replies
 from actors.x402_types import Lack, NotSettled, Settled
 from tests.deposits.x402_world import USDC, a_payment_world, lack, with_limits
@@ -158,6 +159,23 @@ async def test_attempts_that_come_at_once_are_counted_too(tmp_path):
     found = await asyncio.gather(*(settlers[n % 2].pay(raw, 10_000, "") for n, raw in enumerate(raws)))
     assert len(world.sponsor.signed) <= 3
     assert [lack(one) for one in found if isinstance(one, NotSettled)].count(Lack.TOO_MANY) >= 9
+    await world.close()
+
+
+async def test_newcomers_of_one_address_that_come_at_once_are_counted_together(tmp_path):
+    """Threat 52: each was claimed before it saw the others, so all count again, before anything is signed. One that is
+    refused then is given up: its wallet does not wait for it."""
+    world = await a_payment_world(tmp_path, limits=with_limits(failures_per_address_per_hour=1))
+    settlers, wallets = (world.settler, world.new_settler()), [newcomer(world) for _ in range(4)]
+    raws = [world.standard(payer=wallet) for wallet in wallets]
+    found = await asyncio.gather(*(settlers[n % 2].pay(raw, 10_000, "9.9.9.9") for n, raw in enumerate(raws)))
+    refused = [number for number, one in enumerate(found) if isinstance(one, NotSettled)]
+    assert len(world.sponsor.signed) <= 1 and len(refused) >= 3
+    assert {found[number].lack for number in refused} == {Lack.TOO_MANY}
+    states = [record.state for record in world.store.records.values()]
+    assert set(states) <= {PaymentState.ABANDONED, PaymentState.CREDITED} and states.count(PaymentState.ABANDONED) >= 3
+    later = await world.settler.pay(world.standard(payer=wallets[refused[0]], text="again"), 10_000, "9.9.9.9")
+    assert isinstance(later, Settled)
     await world.close()
 
 

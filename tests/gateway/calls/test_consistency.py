@@ -69,14 +69,6 @@ async def test_an_unknown_word_is_400_before_any_charge(path, body, value):
         assert world.node.nodes[0].calls == []
 
 
-async def test_two_words_are_400():
-    async with a_world(of(0)) as world:
-        customer = await world.customer(100)
-        sent = [("x-api-key", customer.api_key), ("x-consistency", "any"), ("X-Consistency", "monotonic")]
-        response = await world.http.post("/", json=BALANCE, headers=sent)
-        assert (response.status_code, constant(response)) == (400, "INVALID_REQUEST")
-
-
 async def test_a_flood_of_wrong_words_counts_as_refused_calls():
     """Threat 35: it has to wait like every other flood of refused calls."""
     async with a_world(of(0), gateway={"account_refusals_per_second": 5}, accounts={"requests_per_second": 5}) as world:

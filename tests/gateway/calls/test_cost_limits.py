@@ -97,15 +97,6 @@ async def test_a_limit_of_another_form_is_400_and_free(path, body, value):
         assert await world.debits(customer) == []
 
 
-async def test_a_limit_that_comes_twice_is_400():
-    """Whichever counted, a client could mean the other."""
-    async with a_world() as world:
-        customer = await world.customer(100)
-        sent = [("x-api-key", customer.api_key), ("x-max-credits", "5"), ("X-Max-Credits", "5")]
-        response = await world.http.post("/", json=call(), headers=sent)
-        assert (response.status_code, constant(response)) == (400, "INVALID_REQUEST")
-
-
 async def test_without_credentials_the_terms_come_first():
     """The order of checks: a stranger hears 402, whatever the limit says."""
     async with a_world() as world:

@@ -268,25 +268,15 @@ async def test_a_call_that_moves_no_money_ignores_its_key(replicas: Replicas) ->
     assert answers == ["answer 0", "answer 1"] and replicas.keys.records == {}
 
 
-@pytest.mark.parametrize("key", ["", "a" * 256, "tab\there"])
-async def test_a_key_of_another_form_is_400_and_free(replicas: Replicas, key: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "body"),
+    [("", SEND), ("a" * 256, SEND), ("tab\there", SEND), ("k", [SEND])],
+    ids=["", "long", "tab", "batch"],
+)
+async def test_a_key_of_another_form_or_of_a_batch_is_400_and_free(replicas: Replicas, key: str, body: Any) -> None:
+    """The calls of a batch end one by one, so no single answer could be kept."""
     wallet = await replicas.world.customer(10)
-    refused = await replicas.first(wallet, **{"idempotency-key": key})
-    assert (refused.status_code, constant(refused)) == (400, "INVALID_REQUEST")
-    assert replicas.node.calls == [] and await replicas.world.balance(wallet) == 10
-
-
-async def test_a_key_that_comes_twice_is_400(replicas: Replicas) -> None:
-    """Two programs on the way could read different ones."""
-    wallet = await replicas.world.customer(10)
-    sent = [("x-api-key", wallet.api_key), ("idempotency-key", "a"), ("idempotency-key", "b")]
-    assert (await replicas.http.post("/", json=SEND, headers=sent)).status_code == 400
-
-
-async def test_a_batch_with_a_key_is_400_and_free(replicas: Replicas) -> None:
-    """Its calls end one by one, so no single answer could be kept."""
-    wallet = await replicas.world.customer(10)
-    refused = await replicas.first(wallet, [SEND])
+    refused = await replicas.first(wallet, body, **{"idempotency-key": key})
     assert (refused.status_code, constant(refused)) == (400, "INVALID_REQUEST")
     assert replicas.node.calls == [] and await replicas.world.balance(wallet) == 10
 

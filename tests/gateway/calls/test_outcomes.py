@@ -32,15 +32,11 @@ def test_an_upstream_error_costs_the_price_and_passes_through(code):
     assert outcomes.judge("getBlock", 25, error(code, "x")) == outcomes.Judgement(25, Outcome.UPSTREAM_ERROR)
 
 
-@pytest.mark.parametrize("code", [-32001, -32004])
-def test_a_purged_block_is_refunded_and_the_nodes_error_passes_through(code):
-    """Interface rule 3, for both codes (decisions, "Errors of the node")."""
-    assert outcomes.judge("getBlock", 25, error(code, PURGED)) == outcomes.Judgement(0, Outcome.RELEASED)
-
-
-def test_a_block_that_is_not_available_is_free_and_the_nodes_error_passes_through():
-    """The interface names -32004 with 'Block', 'not available' and 'cleaned up' in one breath: a purged slot."""
-    assert outcomes.judge("getBlock", 25, error(-32004, UNAVAILABLE)) == outcomes.Judgement(0, Outcome.RELEASED)
+@pytest.mark.parametrize(("code", "message"), [(-32001, PURGED), (-32004, PURGED), (-32004, UNAVAILABLE)])
+def test_a_block_that_the_node_has_not_is_refunded_and_its_error_passes_through(code, message):
+    """Interface rule 3, for both codes (decisions, "Errors of the node"). The interface names -32004 with 'Block', 'not
+    available' and 'cleaned up' in one breath: a purged slot."""
+    assert outcomes.judge("getBlock", 25, error(code, message)) == outcomes.Judgement(0, Outcome.RELEASED)
 
 
 def test_a_refusal_of_our_own_methods_is_free_and_named():

@@ -68,6 +68,17 @@ def test_a_browser_is_known_by_its_origin():
     assert not read_headers([(b"host", b"x")]).browser
 
 
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [(b"idempotency-key", "key"), (b"x-max-credits", "max_credits"), (b"x-consistency", "consistency")],
+)
+def test_a_header_that_is_read_once_is_invalid_when_it_comes_twice(name, field):
+    """Whichever counted, a client could mean the other. Each of them is refused, free, when it is empty."""
+    assert getattr(read_headers([(name, b"5")]), field) == b"5"
+    for first, second in ((b"5", b"5"), (b"5", b"6"), (b"", b"5")):
+        assert getattr(read_headers([(name, first), (b"accept", b"*/*"), (name, second)]), field) == b""
+
+
 def test_an_replicas_id_is_found():
     """Whether it is believed is configuration; a client's own is not."""
     assert read_headers([(b"x-request-id", b"abc")]).serve_id == b"abc"

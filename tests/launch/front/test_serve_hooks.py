@@ -50,10 +50,25 @@ async def test_a_replica_opens_no_port_for_pickled_calls() -> None:
     await server.stop(None)
 
 
-def test_a_serve_whose_port_cannot_be_closed_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replica that would listen for anybody's code must not start."""
-    monkeypatch.delattr(replica, "add_port_to_grpc_server")
-    with pytest.raises(RuntimeError, match="ports of its replicas"):
+@pytest.mark.parametrize(
+    ("owner", "name", "told"),
+    [
+        (replica, "add_port_to_grpc_server", "ports of its replicas"),  # It would listen for anybody's code.
+        (
+            replica.Replica,
+            "perform_graceful_shutdown",
+            "stops its replicas",
+        ),  # Streams would be cut off without a word.
+        (grpc_util, "DEFAULT_GRPC_SERVER_OPTIONS", "gRPC server in another way"),
+    ],
+    ids=["port", "stop", "grpc"],
+)
+def test_a_serve_that_lacks_a_part_that_is_changed_does_not_listen(
+    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, told: str
+) -> None:
+    """A replica that would do without one of our changes must not start."""
+    monkeypatch.delattr(owner, name)
+    with pytest.raises(RuntimeError, match=told):
         serve_hooks.middlewares()
 
 
@@ -138,12 +153,6 @@ def test_the_parts_of_serve_that_are_changed_are_there(module: str, name: str) -
     assert hasattr({"default_impl": default_impl, "grpc_util": grpc_util}[module], name)
 
 
-def test_a_serve_whose_grpc_server_is_made_otherwise_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(grpc_util, "DEFAULT_GRPC_SERVER_OPTIONS")
-    with pytest.raises(RuntimeError, match="gRPC server in another way"):
-        serve_hooks.middlewares()
-
-
 async def test_a_replica_tells_its_door_when_serve_begins_to_stop_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before Serve waits for the front; Serve's own steps follow. Put in place once, however often the hook runs."""
     told: list[object] = []
@@ -158,10 +167,3 @@ async def test_a_replica_tells_its_door_when_serve_begins_to_stop_it(monkeypatch
     await replica.Replica.perform_graceful_shutdown(None)
     assert told == [serve_hooks.drain_seconds(), "serve"]
     assert serve_hooks.drain_seconds() > 0
-
-
-def test_a_serve_that_stops_replicas_in_another_way_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its streams would be cut off without a word."""
-    monkeypatch.delattr(replica.Replica, "perform_graceful_shutdown")
-    with pytest.raises(RuntimeError, match="stops its replicas"):
-        serve_hooks.middlewares()

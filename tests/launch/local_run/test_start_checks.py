@@ -28,17 +28,21 @@ def test_a_usual_run_has_no_mistake() -> None:
     assert mistakes(both) == [], "the same port on two addresses: without TLS all is on loopback"
 
 
-@pytest.mark.parametrize("url", ["foo", "http://h", "postgresql://h:port/x", "postgresql://[h/x", "redis://h"])
-def test_the_form_of_a_databases_url_is_checked(url: str) -> None:
+@pytest.mark.parametrize(
+    ("variable", "setting", "wanted", "urls"),
+    [
+        (
+            *("DATABASE_URL", "storage.postgres_url: ", "DATABASE_URL"),
+            ["foo", "http://h", "postgresql://h:port/x", "postgresql://[h/x", "redis://h"],
+        ),
+        ("REDIS_URL", "storage.redis_url: ", "rediss://", ["foo", "http://h", "redis://h:port/0", "postgresql://h"]),
+    ],
+)
+def test_the_form_of_a_stores_url_is_checked(variable: str, setting: str, wanted: str, urls: list[str]) -> None:
     """Rule: told before anything starts, with the variable's name; nothing of the URL, which may hold a password."""
-    (told,) = mistakes({"DATABASE_URL": url})
-    assert told.startswith("storage.postgres_url: ") and "DATABASE_URL" in told and "h:port" not in told
-
-
-@pytest.mark.parametrize("url", ["foo", "http://h", "redis://h:port/0", "postgresql://h"])
-def test_the_form_of_redis_url_is_checked(url: str) -> None:
-    (told,) = mistakes({"REDIS_URL": url})
-    assert told.startswith("storage.redis_url: ") and "rediss://" in told
+    for url in urls:
+        (told,) = mistakes({variable: url})
+        assert told.startswith(setting) and wanted in told and "h:port" not in told, url
 
 
 def test_every_form_that_the_libraries_take_is_taken() -> None:

@@ -57,11 +57,19 @@ def test_every_mistake_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "accounts.concurrency" in done.output and "gateway.replicas" in done.output
 
 
-def test_operator_commands_say_how_to_start_what_is_not_running(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["accounts", "grant", "1" * 32, "5", "--reason", "test"],
+        ["deposits", "list"],
+        ["deposits", "status"],
+        ["referrals", "list"],
+    ],
+)
+def test_operator_commands_say_how_to_start_what_is_not_running(command: list[str], tmp_path: Path) -> None:
     """Rule: every error says what to do about it."""
-    done = runner.invoke(CLI, ["accounts", "grant", "1" * 32, "5", "--reason", "test", "--data-dir", str(tmp_path)])
-    assert done.exit_code == 1
-    assert "serve_app.py" in done.output
+    done = runner.invoke(CLI, [*command, "--data-dir", str(tmp_path)])
+    assert done.exit_code == 1 and "serve_app.py" in done.output
 
 
 def test_a_grant_needs_a_reason_and_a_positive_amount(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,13 +40,6 @@ class Asked:
         monkeypatch.setattr(money_commands, "load_or_make", lambda _: SimpleNamespace(ray_token=""))
         monkeypatch.setattr(money_commands, "token_environment", lambda _: {})
         monkeypatch.setattr(operator, "ask_owner", ask_owner)
-
-
-@pytest.mark.parametrize("command", [["deposits", "list"], ["deposits", "status"], ["referrals", "list"]])
-def test_commands_say_how_to_start_what_is_not_running(command: list[str], tmp_path: Path) -> None:
-    """Rule: every error says what to do about it."""
-    done = runner.invoke(CLI, [*command, "--data-dir", str(tmp_path)])
-    assert done.exit_code == 1 and "serve_app.py" in done.output
 
 
 @pytest.mark.parametrize(("text", "bps"), [("10", 1_000), ("2.5", 250), ("0.01", 1), ("100", 10_000)])

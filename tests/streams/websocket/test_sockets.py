@@ -1,6 +1,7 @@
 """Open sockets end within a second of their reason, with its code."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,9 +10,39 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from actors.accounts.api import AdjustCredits, OwnerUnavailable, SetStatus
 from actors.accounts.key_requests import ChangeKey, CreateKey
 from actors.accounts.named_keys import KeyLimits
+from actors.calls import KeyProof, ProvenProof
 from actors.config import StreamsConfig
+from actors.errors import Err, Refusal
+from actors.streams.websocket.client_streams import ClientStreams
+from actors.streams.websocket.sockets import _close_of
 from ledger_gateway.keys import narrow
 from tests.streams.world import Sockets, ask, hear, open_sockets
+
+
+@pytest.mark.parametrize(
+    ("err", "key", "code", "word"),
+    [
+        (Err.INSUFFICIENT_CREDITS, 0, 4002, "insufficient_credits"),
+        (Err.KEY_BUDGET_EXCEEDED, 3, 4002, "key_budget_exceeded"),
+        (Err.HOURLY_LIMIT_EXCEEDED, 0, 4002, "hourly_limit_exceeded"),
+        (Err.AUTH_FAILED, 3, 4001, "auth_failed"),
+        (Err.AUTH_FAILED, 0, 1008, "policy_violation"),
+        (Err.METHOD_NOT_ALLOWED, 0, 1008, "policy_violation"),
+    ],
+)
+def test_what_its_credits_lack_has_a_close_code(err: Err, key: int, code: int, word: str) -> None:
+    """The codes of the interface. A key that was frozen may be heard of by a refused charge before the next look."""
+    told: list[tuple[int, str]] = []
+    socket = SimpleNamespace(close=lambda code, reason: told.append((code, reason)))
+    streams: Any = SimpleNamespace(socket=socket, payer=ProvenProof(b"a" * 32, key))
+    ClientStreams._out_of_credits(streams, Refusal(err))
+    assert [(found, reason.split(":")[0]) for found, reason in told] == [(code, word)]
+
+
+def test_the_budget_of_a_key_that_is_spent_closes_its_sockets_with_4002() -> None:
+    """Found by the watch, while nothing is delivered."""
+    proof = KeyProof(b"h" * 32, b"r" * 8)
+    assert _close_of(proof, Refusal(Err.KEY_BUDGET_EXCEEDED, "x")) == (4002, "key_budget_exceeded: x")
 
 
 async def _code(socket: Any) -> int:

@@ -10,7 +10,7 @@ from actors.clock import ManualClock
 from actors.errors import Refusal
 from actors.metering.meters import HeldCharge, Meters
 from actors.streams.yellowstone.charges import MINUTE_CREDITS, MINUTE_NAME, GeyserCharges
-from actors.streams.yellowstone.ends import RESOURCE_EXHAUSTED, StreamEnd
+from actors.streams.yellowstone.ends import NOT_RECORDED, RESOURCE_EXHAUSTED, StreamEnd
 from tests.gateway.doubles import PROOF, OneAccount, unavailable
 
 MINUTE = 60.0
@@ -144,6 +144,25 @@ async def test_a_minute_that_could_not_be_paid_is_due_when_the_next_stream_begin
     assert both.account.posted == {"grpc/Subscribe": 1} and both.account.held == {}
     both.account.credits += 100
     await both.stream(1)
+    assert both.account.posted == {"grpc/Subscribe": 2, "grpc/minute": 60}
+
+
+@pytest.mark.parametrize("seconds", [50, 60])
+async def test_a_beginning_that_cannot_be_recorded_costs_nothing_and_loses_no_time(seconds: int) -> None:
+    """Money rule 9: the stream is refused. The time that it had taken is there for the next one, and so is a minute
+    that was due, whose hold is released."""
+    both = Replicas(1 + seconds // 60)
+    first = await both.open()
+    await both.time.go_on(seconds)
+    await both.close(first)
+    both.account.credits += 1_000
+    refused = await both.begin(1)
+    both.account.settle_says_no = True
+    assert await refused.establish() == NOT_RECORDED
+    both.account.settle_says_no = False
+    await both.close(refused)
+    assert both.account.posted == {"grpc/Subscribe": 1}
+    await both.stream(61 - seconds)
     assert both.account.posted == {"grpc/Subscribe": 2, "grpc/minute": 60}
 
 

@@ -96,6 +96,21 @@ def keys_of(filters: dict[str, Any]) -> int:
     return sum(len(v) for f in filters.values() for v in f.values() if isinstance(v, list))
 
 
+def judged(field: str, value: Any) -> tuple[str | None, str | None]:
+    """What is wrong with the filters of one kind by this check, and by the node. None: nothing."""
+    request = built({field: value})
+    found = wanted = None
+    try:
+        read_filter(request, _NODE_LIMITS)
+    except NodeRefuses as refused:
+        wanted = str(refused)
+    try:
+        check_request(request, 1_000, KEYS_MAX)
+    except BadSubscription as bad:
+        found = str(bad)
+    return found, wanted
+
+
 @given(_requests)
 def test_it_takes_what_a_node_takes_and_refuses_with_the_nodes_words(fields: dict[str, Any]) -> None:
     """Same limits and texts as the plugin: the chain's reader of filters is the reference, filter kind by filter kind.
@@ -103,17 +118,7 @@ def test_it_takes_what_a_node_takes_and_refuses_with_the_nodes_words(fields: dic
     One kind at a time, as the two may meet the faults of a request in another order.
     """
     for field, value in fields.items():
-        request = built({field: value})
-        try:
-            read_filter(request, _NODE_LIMITS)
-            wanted = None
-        except NodeRefuses as refused:
-            wanted = str(refused)
-        try:
-            check_request(request, 1_000, KEYS_MAX)
-            found = None
-        except BadSubscription as bad:
-            found = str(bad)
+        found, wanted = judged(field, value)
         if wanted is None and found == f"Max amount of Pubkeys reached, only {KEYS_MAX} allowed":
             # Here the keys of all filters count together, so that many filters are no way around the limit.
             assert keys_of(value) > KEYS_MAX
@@ -121,6 +126,39 @@ def test_it_takes_what_a_node_takes_and_refuses_with_the_nodes_words(fields: dic
         assert (found is None) == (wanted is None), (field, found, wanted)
         if not isinstance(value, dict) or len(value) <= 1:
             assert found == wanted
+
+
+@pytest.mark.parametrize(
+    "states",
+    [
+        [{}],
+        [{"datasize": 1}] * 5,
+        [{"datasize": 1}, {"datasize": 2}],
+        [{"token_account_state": False}],
+        [{"lamports": {}}],
+        *(
+            [{"memcmp": {"offset": 3, **data}}]
+            for data in (
+                *({}, {"base58": "0OIl"}, {"base58": "1" * 176}, {"base58": base58.b58encode(b"x" * 129).decode()}),
+                *({"base64": "???"}, {"base64": "A" * 176}, {"bytes": b"x" * 129}),
+            )
+        ),
+    ],
+)
+def test_each_condition_that_cannot_be_is_refused_with_the_nodes_words(states: list[dict[str, Any]]) -> None:
+    """Each by itself: in a generated request, another fault mostly comes before it."""
+    found, wanted = judged("accounts", {"a": {"account": [], "owner": [], "filters": states}})
+    assert found is not None and found == wanted
+
+
+def test_a_mode_or_a_hash_that_nobody_knows_is_refused() -> None:
+    keys: dict[str, list[str]] = {"account_include": [], "account_exclude": [], "account_required": []}
+    found, wanted = judged("transactions", {"t": {**keys, "token_accounts": 7}})
+    assert found is not None and found == wanted
+    cuckoo = geyser_pb2.CuckooFilter(data=bytes(8), bucket_count=1, entries_per_bucket=4, fingerprint_bits=16)
+    cuckoo.hash_algorithm = 9  # type: ignore[assignment]
+    found, _ = judged("transactions", {"t": {**keys, "cuckoo_account_include": cuckoo}})
+    assert found == "unknown hash algorithm 9 of a cuckoo filter"
 
 
 def test_absurd_sizes_are_refused_in_yellowstones_words() -> None:
