@@ -68,7 +68,10 @@ def find_key(config: Config, secrets_folder: Path | None, local_seed: bytes | No
             if payments.sponsor_passphrase is None:
                 wanted = environment_name("payments.sponsor_passphrase")
                 raise ConfigError(f"payments.sponsor_passphrase: {path} is sealed; set {wanted}")
-            text = path.read_text(encoding="utf-8")
+            try:
+                text = path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigError(f"payments.sponsor_key_file: {path} cannot be read: {type(error).__name__}") from None
             return Found(unseal(text, payments.sponsor_passphrase.get_secret_value()), str(path))
     except SponsorKeyError as error:
         raise ConfigError(f"payments.sponsor_key: {error}") from None
