@@ -176,8 +176,10 @@ def test_keys_that_cannot_be_used_are_told_before_anything_is_deleted(tmp_path: 
         "memos.key",
         "payments.sponsor_key",
     ]
-    (told,) = mistakes({"LEDGER_PAYMENTS__SPONSOR_KEY_FILE": str(tmp_path), "LEDGER_PAYMENTS__SPONSOR_PASSPHRASE": "x"})
-    assert told.startswith("payments.sponsor_key_file: ") and "cannot be read" in told
+    for path in (tmp_path, tmp_path / ("n" * 300)):
+        settings = {"LEDGER_PAYMENTS__SPONSOR_KEY_FILE": str(path), "LEDGER_PAYMENTS__SPONSOR_PASSPHRASE": "x"}
+        (told,) = mistakes(settings)
+        assert told.startswith("payments.sponsor_key_file: ") and "cannot be read" in told
     sealed = tmp_path / "data" / "secrets"
     sealed.mkdir(parents=True)
     (sealed / "sponsor.json").write_text("sealed")
