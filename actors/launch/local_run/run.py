@@ -99,6 +99,7 @@ def run(options: Options, parts: Parts) -> int:
     try:
         config = settings(options).config
         start_checks.require_startable(config, data_path(config, options.data_dir) / "secrets")
+        start_checks.require_room(config, os.cpu_count() or 1)
         _require_place(options.ready_file)
         with _opened(config, options, screen) as data, Supervisor() as supervisor:
             _require_own_stores(config, screen, stop)

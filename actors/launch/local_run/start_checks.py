@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import redis.asyncio
 
 from actors.config import Config, ConfigError, environment_name
+from actors.gateway.replicas import replicas_on, room_on
 from actors.identity.client_addresses import TrustedProxies
 from actors.launch.front.tls_edge_config import certificate_mistake
 from actors.launch.local_run.memo_setup import with_memos
@@ -57,6 +58,16 @@ def require_startable(config: Config, secrets_folder: Path | None = None) -> Non
     local = (_certificate_mistakes, _folder_mistakes, _port_mistakes)
     found = [*_mistakes(config), *(mistake for of in local for mistake in of(config))]
     _raise([*found, *_key_mistakes(config, secrets_folder)])
+
+
+def require_room(config: Config, cores: int) -> None:
+    """Raise ConfigError where this machine has no room for all replicas: the start would wait for them for ever."""
+    wanted, room = replicas_on(cores, config.gateway), room_on(cores)
+    if wanted > room:
+        raise ConfigError(
+            f"gateway.replicas: {wanted}, and the {cores} cores of this machine have room for {room}; correct "
+            f"{environment_name('gateway.replicas')}"
+        )
 
 
 def _mistakes(config: Config) -> Iterator[str]:

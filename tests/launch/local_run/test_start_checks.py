@@ -185,3 +185,12 @@ def test_keys_that_cannot_be_used_are_told_before_anything_is_deleted(tmp_path: 
     (sealed / "sponsor.json").write_text("sealed")
     with pytest.raises(ConfigError, match=r"payments\.sponsor_passphrase"):
         start_checks.require_startable(load({}).config, sealed)
+
+
+def test_more_replicas_than_ray_has_room_for_are_refused() -> None:
+    """Rule: a start ends, ready or with a reason; Serve waits for room for ever."""
+    for count, cores in ((20, 2), (1, 1)):
+        start_checks.require_room(load({"LEDGER_GATEWAY__REPLICAS": str(count)}).config, cores)
+    start_checks.require_room(load({}).config, 1)
+    with pytest.raises(ConfigError, match=r"gateway\.replicas: 21, .* 2 cores .* room for 20; .*GATEWAY__REPLICAS"):
+        start_checks.require_room(load({"LEDGER_GATEWAY__REPLICAS": "21"}).config, 2)
