@@ -21,6 +21,10 @@ from pydantic import (
 
 from actors.release import RELEASE
 
+# With greatest values beyond every use: a number that JSON, PostgreSQL or Redis cannot hold would fail calls.
+Count = Annotated[int, Field(le=10**9)]
+Bytes = Annotated[int, Field(le=1 << 40)]
+Lamports = Annotated[int, Field(le=10**18)]  # More than there are.
 _DEFAULT_PORTS = MappingProxyType({"http": 80, "https": 443})
 
 
@@ -116,7 +120,7 @@ class MemosConfig(Branch):
     key_file: Path | None = Field(None, description="encrypted file with the key, made by `memos new-key`")
     passphrase: SecretStr | None = Field(None, description="passphrase of the encrypted file")
     unit_price_micro_lamports: int = Field(10_000, ge=0, le=1_000_000, description="priority fee for a compute unit")
-    low_lamports: int = Field(10_000_000, ge=0, le=10**18, description="with less on the key, the log says so")
+    low_lamports: Lamports = Field(10_000_000, ge=0, description="with less on the key, the log says so")
 
 
 def browser_origin(url: str) -> str:

@@ -9,7 +9,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from actors.accounts.api import AdjustCredits, OwnerUnavailable, SetStatus
 from actors.accounts.key_requests import ChangeKey, CreateKey
 from actors.accounts.named_keys import KeyLimits
-from actors.config import StreamsConfig
+from actors.stream_config import StreamsConfig
 from ledger_gateway.keys import narrow
 from tests.streams.world import Sockets, ask, hear, open_sockets
 
