@@ -7,16 +7,31 @@ Not here: reading anything; each context gets its branch.
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
 from actors import addresses
 from actors.operator_config import OperatorConfig
 from actors.pricing_config import PricingConfig
-from actors.provider_config import BlockEngineConfig, Branch, MemosConfig, NodeConfig, Origin, Released, plain_text
+from actors.provider_config import (
+    BlockEngineConfig,
+    Branch,
+    Bytes,
+    Count,
+    Lamports,
+    MemosConfig,
+    NodeConfig,
+    Origin,
+    Released,
+    plain_text,
+    required_url,
+)
+from actors.stream_config import GeyserConfig, SignalsConfig, StreamsConfig
 from actors.units import parse_pubkey
 
 ENVIRONMENT_PREFIX = "LEDGER_"
-_Port = Annotated[int, Field(ge=0, le=65535)]
+_Port = Annotated[int, Field(ge=1, le=65535)]
+_Seconds = Annotated[int, Field(le=10 * 366 * 86_400)]
+_Credits = Annotated[int, Field(le=10**15)]
 
 
 class ConfigError(Exception):
@@ -67,13 +82,13 @@ class AccountsConfig(Branch):
     shard_actors: int = Field(1, ge=1, le=256, description="actors that own accounts; they share 1,024 virtual shards")
     requests_per_second: int = Field(100, ge=1, le=1_000_000, description="default limit for one account in a second")
     concurrency: int = Field(64, ge=1, le=100_000, description="default limit of an account's calls in flight")
-    activations_max: int = Field(100_000, ge=10, description="accounts kept in memory by one shard actor")
+    activations_max: Count = Field(100_000, ge=10, description="accounts kept in memory by one shard actor")
     activations_in_flight_max: int = Field(64, ge=1, le=10_000, description="accounts that are loaded at the same time")
-    idle_seconds: int = Field(900, ge=5, description="an account without requests leaves memory after so long")
+    idle_seconds: _Seconds = Field(900, ge=5, description="an account without requests leaves memory after so long")
     unknown_seconds: int = Field(5, ge=0, le=300, description="an unknown account is looked up again after so long")
     # Longer than the longest call: 30 s at the node, 5 s for the hold, 15 s for the settle.
     hold_seconds: int = Field(60, ge=55, le=600, description="an open hold is released after so long")
-    hourly_limit_learnt_least_credits: int = Field(
+    hourly_limit_learnt_least_credits: _Credits = Field(
         100_000, ge=0, description="no learnt hourly limit of an account is lower; 0: none is learnt"
     )
     ledger_kept_months: int = Field(
@@ -89,8 +104,8 @@ class IdentityConfig(Branch):
         60, ge=1, le=1_000_000, description="requests of a client address to /account/*, /auth/* and /x402/settle"
     )
     trusted_proxies: tuple[str, ...] = Field((), description="addresses or networks whose X-Forwarded-For is believed")
-    session_seconds: int = Field(3_600, ge=60, description="lifetime of a session token, extended by each use")
-    challenge_seconds: int = Field(300, ge=30, description="lifetime of a challenge")
+    session_seconds: _Seconds = Field(3_600, ge=60, description="lifetime of a session token, extended by each use")
+    challenge_seconds: _Seconds = Field(300, ge=30, description="lifetime of a challenge")
     # At most 60: nonces are kept for 130 s, which is twice that and 10 s (money rule 11).
     timestamp_window_seconds: int = Field(
         60, ge=1, le=60, description="largest difference between a wallet signature's time and the server's"
@@ -108,19 +123,23 @@ class GatewayConfig(Branch):
     scale_up_seconds: float = Field(30.0, ge=0, le=3_600, description="for so long the load asks for more replicas")
     scale_down_seconds: float = Field(600.0, ge=0, le=86_400, description="for so long it asks for fewer")
     body_bytes_max: int = Field(262_144, ge=1_024, le=64 << 20, description="largest request body")
-    idempotency_keys_max: int = Field(100_000, ge=1, description="Idempotency-Keys of an account in 24 hours")
+    idempotency_keys_max: Count = Field(100_000, ge=1, description="Idempotency-Keys of an account in 24 hours")
     logged_calls_of_account_max: int = Field(10_000, ge=10, le=1_000_000, description="calls in the log of an account")
-    logged_calls_max: int = Field(2_000_000, ge=0, description="calls in all logs together; 0: no log of calls is kept")
-    calls_in_flight_max: int = Field(4_096, ge=1, description="calls in flight of a replica; further ones get 503")
+    logged_calls_max: Count = Field(
+        2_000_000, ge=0, description="calls in all logs together; 0: no log of calls is kept"
+    )
+    calls_in_flight_max: Count = Field(4_096, ge=1, description="calls in flight of a replica; further ones get 503")
     hold_wait_ms: int = Field(5_000, ge=100, le=5_000, description="time limit for the hold of a call")
-    account_refusals_per_second: int = Field(500, ge=1, description="refused calls of an account, per replica")
-    address_refusals_per_second: int = Field(500, ge=1, description="the same of an address without valid credential")
+    account_refusals_per_second: Count = Field(500, ge=1, description="refused calls of an account, per replica")
+    address_refusals_per_second: Count = Field(500, ge=1, description="the same of an address without valid credential")
     mcp_origins: tuple[str, ...] = Field((), description="origins of web pages that may use /mcp, beside our own")
     mcp_refusals_as_200: bool = Field(False, description="/mcp refuses with HTTP 200, for clients that need it")
     settle_wait_ms: int = Field(15_000, ge=100, le=15_000, description="time limit for the settle of a call")
     socket_messages_per_second_max: int = Field(200, ge=10, le=100_000, description="frames of a WebSocket in a second")
-    account_handshakes_per_second: int = Field(100, ge=1, description="WebSocket handshakes of an account, per replica")
-    address_handshakes_per_second: int = Field(300, ge=1, description="the same of a client address; more get 429")
+    account_handshakes_per_second: Count = Field(
+        100, ge=1, description="WebSocket handshakes of an account, per replica"
+    )
+    address_handshakes_per_second: Count = Field(300, ge=1, description="the same of a client address; more get 429")
 
     @model_validator(mode="after")
     def _has_ranges(self) -> "GatewayConfig":
@@ -140,21 +159,29 @@ class UpstreamConfig(Branch):
     nodes: tuple[NodeConfig, ...] = Field((), max_length=64, description="several nodes; replaces node_url")
     node_header: bool = Field(True, description="answers have the header X-Node with the node's name")
     connections_max: int = Field(512, ge=1, le=65_536, description="connections of a replica to one node")
-    answer_bytes_max: int = Field(128 << 20, ge=1 << 20, description="largest answer that is accepted from a node")
-    large_answers_bytes_max: int = Field(
+    answer_bytes_max: Bytes = Field(128 << 20, ge=1 << 20, description="largest answer that is accepted from a node")
+    large_answers_bytes_max: Bytes = Field(
         512 << 20, ge=128 << 20, description="a replica's memory for answers above 1 MiB"
     )
     yellowstone_url: str | None = Field(
-        None, pattern=r"^https?://", description="Yellowstone gRPC endpoint; without one gRPC is off with a real node"
+        None, description="Yellowstone gRPC endpoint; without one gRPC is off with a real node"
     )
     yellowstone_token: SecretStr | None = Field(None, description="token of that endpoint, sent as x-token")
-    cache_bytes_max: int = Field(64 << 20, ge=0, description="memory of a replica for cached answers; 0: no cache")
+    cache_bytes_max: Bytes = Field(64 << 20, ge=0, description="memory of a replica for cached answers; 0: no cache")
     probe_seconds: float = Field(1.0, gt=0, le=60, description="time between two health probes of a node")
     probe_timeout_ms: int = Field(1_000, ge=50, le=10_000, description="time limit of a probe")
-    lag_slots_max: int = Field(128, ge=1, description="a node that is further behind counts as lagging")
-    hedge_ms_min: int = Field(20, ge=1, description="shortest time before a late read goes to a second node")
+    lag_slots_max: Count = Field(128, ge=1, description="a node that is further behind counts as lagging")
+    hedge_ms_min: int = Field(20, ge=1, le=60_000, description="shortest time before a late read goes to a second node")
     hedge_percent_max: int = Field(10, ge=0, le=100, description="reads in 100 that may go to a second node")
-    breaker_open_ms: int = Field(1_000, ge=100, description="a failing node gets no calls for so long, at first")
+    breaker_open_ms: int = Field(
+        1_000, ge=100, le=3_600_000, description="a failing node gets no calls for so long, at first"
+    )
+
+    @field_validator("node_url", "node_ws_url", "yellowstone_url")
+    @classmethod
+    def _is_a_url(cls, text: str | None, info: ValidationInfo) -> str | None:
+        schemes = ("ws", "wss") if info.field_name == "node_ws_url" else ("http", "https")
+        return required_url(text, schemes)
 
     @model_validator(mode="before")
     @classmethod
@@ -194,23 +221,6 @@ class UpstreamConfig(Branch):
         return (NodeConfig(name="node-1", url=SecretStr(self.node_url), ws_url=ws_url),)
 
 
-class GeyserConfig(Branch):
-    streams_per_account: int = Field(100, ge=1, le=100_000, description="open gRPC streams of an account, per replica")
-    streams_max: int = Field(2_000, ge=1, le=100_000, description="open gRPC streams, or connections, of a replica")
-    requests_per_second: int = Field(100, ge=1, le=100_000, description="requests on one gRPC stream in a second")
-    filters_max: int = Field(1_000, ge=1, description="filters of all kinds in one request, and data slices")
-    keys_max: int = Field(50_000, ge=1, description="public keys in all filters of one request")
-    queue_updates_max: int = Field(100_000, ge=1, description="updates that wait for a client that reads slowly")
-    queue_bytes_max: int = Field(64 << 20, ge=1 << 16, description="the same in bytes; then its stream ends")
-    account_queues_bytes_max: int = Field(256 << 20, ge=1 << 16, description="the same for all streams of an account")
-    queues_bytes_max: int = Field(1 << 30, ge=1 << 16, description="the same for a replica; the largest queue ends")
-    end_seconds: float = Field(30.0, gt=0, le=600, description="a client that never reads is cut off after so long")
-    connect_seconds: float = Field(10.0, gt=0, le=300, description="time limit for the start of a subscription")
-    resume_seconds: float = Field(60.0, gt=0, le=3_600, description="streams wait so long for a node that went away")
-    replay_slots: int = Field(150, ge=0, le=100_000, description="past slots kept for from_slot; 0: the node's alone")
-    replay_bytes_max: int = Field(256 << 20, ge=1 << 20, le=1 << 40, description="their bytes; mainnet: 20 MB a slot")
-
-
 class LookupsConfig(Branch):
     node_calls_max: int = Field(128, ge=1, le=65_536, description="a replica's calls for methods that need many")
     free_node_calls_per_minute: int = Field(
@@ -229,25 +239,27 @@ class PaymentsConfig(Branch):
         None, description="encrypted file with sponsor_key, made by `sponsor rotate`; default secrets/sponsor.json"
     )
     sponsor_passphrase: SecretStr | None = Field(None, description="passphrase of the encrypted file")
-    sponsor_low_lamports: int = Field(50_000_000, ge=0, description="with less, /health and the logs say so")
+    sponsor_low_lamports: Lamports = Field(50_000_000, ge=0, description="with less, /health and the logs say so")
     x402_commitment: Literal["confirmed", "finalized"] = Field(
         "confirmed", description="commitment at which a payment is credited; finalized takes 13 s, clients wait 5 s"
     )
     x402_wait_ms: int = Field(3_500, ge=500, le=60_000, description="after so long the answer to a payment is pending")
-    x402_unit_price_max: int = Field(50_000, ge=1, description="highest sponsored micro-lamports for a compute unit")
+    x402_unit_price_max: Count = Field(50_000, ge=1, description="highest sponsored micro-lamports for a compute unit")
     x402_unit_limit_max: int = Field(200_000, ge=1_000, le=1_400_000, description="compute units that are sponsored")
-    x402_attempts_per_minute: int = Field(20, ge=1, description="sponsored payments of one wallet in a minute")
-    x402_failures_per_hour: int = Field(
+    x402_attempts_per_minute: Count = Field(20, ge=1, description="sponsored payments of one wallet in a minute")
+    x402_failures_per_hour: Count = Field(
         60, ge=1, description="sponsored payments of new wallets that may fail in an hour; then none is sponsored"
     )
-    x402_failures_per_address_per_hour: int = Field(
+    x402_failures_per_address_per_hour: Count = Field(
         5, ge=1, description="the same for the new wallets behind one client address, open payments included"
     )
     sign_in_with_x: bool = Field(True, description="x402 terms let a wallet with an account sign in")
-    credits_per_usdc: int = Field(100_000, ge=1, description="credits for one USDC")
+    credits_per_usdc: Count = Field(100_000, ge=1, description="credits for one USDC")
     credit_expiry_days: int = Field(365, ge=1, le=36_500, description="lifetime of a deposited batch of credits")
-    minimum_deposit_base_units: int = Field(10_000, ge=1, description="smallest deposit, in base units of USDC")
-    deposit_start_slot: int = Field(0, ge=0, description="deposits before this slot are ignored")
+    minimum_deposit_base_units: int = Field(
+        10_000, ge=1, le=10**12, description="smallest deposit, in base units of USDC"
+    )
+    deposit_start_slot: int = Field(0, ge=0, le=10**15, description="deposits before this slot are ignored")
     deposit_poll_seconds: float = Field(5.0, gt=0, le=300, description="longest time between two look-ups of deposits")
     deposit_watchers: int = Field(
         1, ge=1, le=2, description="with 2, a second one takes over within 10 s where the first hangs or is lost"
@@ -282,6 +294,11 @@ class SendsConfig(Branch):
     open_sends_max: int = Field(500, ge=1, le=100_000, description="sends without outcome; then CONCURRENCY_LIMITED")
     fault_file: Path | None = Field(None, description="for tests: names the step at which the racer kills itself")
 
+    @field_validator("block_engine_url", "tip_floor_url")
+    @classmethod
+    def _is_a_url(cls, text: str | None) -> str | None:
+        return required_url(text, ("http", "https"))
+
     @model_validator(mode="after")
     def _has_one_form_of_engines(self) -> "SendsConfig":
         if self.block_engines and self.block_engine_url is not None:
@@ -305,19 +322,6 @@ class SendsConfig(Branch):
         return (BlockEngineConfig(url=SecretStr(self.block_engine_url), **one),)
 
 
-class StreamsConfig(Branch):
-    subscriptions_max: int = Field(100, ge=1, le=100_000, description="subscriptions of one WebSocket")
-    sockets_max: int = Field(20_000, ge=1, description="open WebSockets of a replica; further ones get 503")
-    sockets_per_account_max: int = Field(5_000, ge=1, description="the same for one account")
-    sockets_per_address_max: int = Field(10_000, ge=1, description="the same for one client address")
-    waiting_bytes_max: int = Field(
-        1 << 20, ge=1 << 16, description="notifications that wait for a client; more close its WebSocket with 1013"
-    )
-    hub_waiting_bytes_max: int = Field(64 << 20, ge=1 << 20, description="the same for a replica; more become a gap")
-    topics_max: int = Field(200_000, ge=100, description="different subscriptions at the nodes at the same time")
-    silent_seconds_max: float = Field(10.0, gt=0, le=300, description="a node's WebSocket without a new slot ends then")
-
-
 class WebhooksConfig(Branch):
     dispatchers: int = Field(1, ge=1, le=16, description="actors that deliver; they share 64 slices of the accounts")
     ports: tuple[_Port, ...] = Field((443, 8443), min_length=1, description="ports that deliveries may go to")
@@ -327,14 +331,6 @@ class WebhooksConfig(Branch):
     name_servers: tuple[str, ...] = Field((), description="address or address:port, in place of the machine's own")
     ca_file: Path | None = Field(None, description="certificates (PEM) that are trusted beside the machine's own")
     kept_days: int = Field(7, ge=1, le=365, description="days that ended deliveries are kept, for the log and replays")
-
-
-class SignalsConfig(Branch):
-    classifiers: int = Field(1, ge=1, le=64, description="actors that classify transactions; each takes an equal part")
-    large_swap_lamports: int = Field(10_000_000_000, ge=1, description="smallest SOL side of a largeSwap")
-    stream_entries_max: int = Field(200_000, ge=1_000, description="entries of the log that Redis keeps, about")
-    stream_hours: int = Field(24, ge=1, le=168, description="entries leave Redis after so long")
-    history_days: int = Field(30, ge=1, le=360, description="entries leave PostgreSQL after so long")
 
 
 class TradesConfig(Branch):
@@ -356,7 +352,9 @@ class TradesConfig(Branch):
 class DevnodeConfig(Branch):
     http_port: _Port = Field(8899, description="JSON-RPC port of the embedded chain; WebSocket has the next one")
     slot_ms: int = Field(400, ge=10, le=60_000, description="length of a slot")
-    seed: int | None = Field(None, ge=0, description="makes a new embedded chain equal to all others with this seed")
+    seed: int | None = Field(
+        None, ge=0, le=2**63 - 1, description="makes a new embedded chain equal to all others with this seed"
+    )
 
 
 class TelemetryConfig(Branch):

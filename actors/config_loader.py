@@ -87,7 +87,7 @@ def _merge_environment(
             continue
         try:
             parsed = _parsed(_kind(branch, field), value)
-        except ValueError:
+        except (ValueError, RecursionError):  # The second one of a thousand brackets.
             is_table = get_origin(_kind(branch, field)) is dict
             wanted = "an object" if is_table else "an array of objects, or URLs with commas between them"
             mistakes.append(f"{name}: not valid JSON; wanted {wanted}")

@@ -29,8 +29,8 @@ class PriceListConfig(Branch):
 
 
 class PricingConfig(Branch):
-    landing_credits: int = Field(50, ge=1, description="price of a sendAndConfirm that landed")
-    base_credits: int = Field(2, ge=1, description="price of a sendAndConfirm that did not land")
+    landing_credits: int = Field(50, ge=1, le=10**9, description="price of a sendAndConfirm that landed")
+    base_credits: int = Field(2, ge=1, le=10**9, description="price of a sendAndConfirm that did not land")
     cached_percent: int = Field(
         50, ge=1, le=100, description="price of an answer from the cache, in percent of its method's; at least 1 credit"
     )

@@ -21,11 +21,25 @@ from pydantic import (
 
 from actors.release import RELEASE
 
+# With greatest values beyond every use: a number that JSON, PostgreSQL or Redis cannot hold would fail calls.
+Count = Annotated[int, Field(le=10**9)]
+Bytes = Annotated[int, Field(le=1 << 40)]
+Lamports = Annotated[int, Field(le=10**18)]  # More than there are.
 _DEFAULT_PORTS = MappingProxyType({"http": 80, "https": 443})
 
 
 class Branch(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_not_blank(cls, value: Any) -> Any:
+        """Refuse blank text, as a line `NAME=` leaves it: it would be a secret that everybody knows, the folder that a
+        command happens to run in, or an address that means all addresses."""
+        text = plain_text(value)
+        if isinstance(text, str) and not text.strip():
+            raise ValueError("it is empty; leave it out for the default, or give a value")
+        return value
 
 
 class Released(Branch):
@@ -51,9 +65,7 @@ class NodeConfig(Branch):
     @field_validator("url", "ws_url")
     @classmethod
     def _is_a_url(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
-        schemes = ("http", "https") if info.field_name == "url" else ("ws", "wss")
-        if value is not None and not is_url(value.get_secret_value(), schemes):
-            raise ValueError(f"wanted a URL that begins with {schemes[0]}:// or {schemes[1]}://")
+        required_url(plain_text(value), ("http", "https") if info.field_name == "url" else ("ws", "wss"))
         return value
 
 
@@ -67,8 +79,7 @@ class BlockEngineConfig(Branch):
     @field_validator("url")
     @classmethod
     def _is_a_url(cls, value: SecretStr) -> SecretStr:
-        if not is_url(value.get_secret_value(), ("http", "https")):
-            raise ValueError("wanted a URL that begins with http:// or https://")
+        required_url(value.get_secret_value(), ("http", "https"))
         return value
 
 
@@ -96,13 +107,20 @@ def is_url(text: str, schemes: tuple[str, ...]) -> bool:
         return False
 
 
+def required_url(text: str | None, schemes: tuple[str, str]) -> str | None:
+    """Return the URL, or None where there is none. Raises ValueError without the text, which may hold a key."""
+    if text is not None and not is_url(text, schemes):
+        raise ValueError(f"wanted a URL that begins with {schemes[0]}:// or {schemes[1]}://, and has a host")
+    return text
+
+
 class MemosConfig(Branch):
     enabled: bool = Field(False, description="send the newest signed statement of each series to the chain, every hour")
     key: SecretStr | None = Field(None, description="secret key that signs and pays for them, and does nothing else")
     key_file: Path | None = Field(None, description="encrypted file with the key, made by `memos new-key`")
     passphrase: SecretStr | None = Field(None, description="passphrase of the encrypted file")
     unit_price_micro_lamports: int = Field(10_000, ge=0, le=1_000_000, description="priority fee for a compute unit")
-    low_lamports: int = Field(10_000_000, ge=0, description="with less on the key, the log says so")
+    low_lamports: Lamports = Field(10_000_000, ge=0, description="with less on the key, the log says so")
 
 
 def browser_origin(url: str) -> str:

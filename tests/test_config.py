@@ -1,9 +1,14 @@
 """One tree of settings, checked whole."""
 
+from collections.abc import Iterator
+from types import UnionType
+from typing import get_args
+
 import pytest
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 
-from actors.config import Config
+from actors.config import Config, environment_name
 from actors.config_loader import load
 from tests.test_config_loader import NODES, mistakes
 
@@ -42,6 +47,57 @@ def test_values_out_of_range_are_refused(name: str, value: str) -> None:
 def test_settings_that_contradict_each_other_are_refused(settings: dict[str, str], said: str) -> None:
     told = mistakes({f"LEDGER_{name}": value for name, value in settings.items()})
     assert len(told) == 1 and said in told[0]
+
+
+def _numbers() -> Iterator[tuple[str, FieldInfo]]:
+    for branch, info in Config.model_fields.items():
+        assert info.annotation is not None
+        for field, row in info.annotation.model_fields.items():
+            kinds = get_args(row.annotation) if isinstance(row.annotation, UnionType) else (row.annotation,)
+            if int in kinds or float in kinds:
+                yield f"{branch}.{field}", row
+
+
+def test_every_number_has_a_least_and_a_greatest_value() -> None:
+    """Style, "Configuration": one that JSON, PostgreSQL or Redis cannot hold would fail calls, not the start."""
+    named = dict(_numbers())
+    assert len(named) > 100
+    for name, row in named.items():
+        text = repr(row.metadata)
+        assert ("Ge(" in text or "Gt(" in text) and "Le(" in text, name
+        (told,) = mistakes({environment_name(name): str(10**30)})
+        assert name in told and "less than or equal" in told, told
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+@pytest.mark.parametrize(
+    "name", ["storage.cluster_secret", "storage.data_dir", "serve.host", "upstream.node_url", "sends.tip_floor_url"]
+)
+def test_a_blank_value_is_refused(name: str, blank: str) -> None:
+    """What a line `NAME=` leaves: a secret that everybody knows, the folder of today, all addresses."""
+    (told,) = mistakes({environment_name(name): blank})
+    assert name in told and "it is empty" in told and environment_name(name) in told
+
+
+@pytest.mark.parametrize("field", ["upstream.node_url", "upstream.yellowstone_url", "sends.block_engine_url"])
+@pytest.mark.parametrize("url", ["node.example", "ftp://a", "http://", "http://a b:99", "http://a:99999"])
+def test_a_url_without_host_or_scheme_is_refused_by_its_own_name(field: str, url: str) -> None:
+    (told,) = mistakes({environment_name(field): url})
+    assert told.startswith(f"{field}: wanted a URL")
+    (told,) = mistakes({"LEDGER_UPSTREAM__NODE_WS_URL": "http://a"})
+    assert told.startswith("upstream.node_ws_url: wanted a URL that begins with ws://")
+
+
+def test_json_that_is_nested_too_deep_is_told_as_malformed() -> None:
+    (told,) = mistakes({"LEDGER_UPSTREAM__NODES": "[" * 100_000})
+    assert told.startswith("LEDGER_UPSTREAM__NODES: not valid JSON")
+
+
+def test_no_part_listens_on_any_port() -> None:
+    """Port 0 would be another one at each start, and the URLs that a run shows would lead nowhere."""
+    for name in ("serve.http_port", "serve.grpc_port", "serve.tls_port", "devnode.http_port", "webhooks.ports"):
+        (told,) = mistakes({environment_name(name): "0"})
+        assert name in told
 
 
 def test_secrets_are_not_shown() -> None:

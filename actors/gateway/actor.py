@@ -15,7 +15,7 @@ from actors.clock import SystemClock
 from actors.config import Config
 from actors.gateway.autoscaling import METRIC, LoadMeter, replicas_for
 from actors.gateway.doors import serve_layer
-from actors.gateway.replicas import range_on, replicas_on
+from actors.gateway.replicas import REPLICAS_PER_CORE_MAX, range_on, replicas_on
 
 _LAST_CALLS_SECONDS = 10.0  # Time for running calls after a replica stops taking connections.
 # Interval of load reports, and the period of which Serve takes the mean.
@@ -98,7 +98,7 @@ def application(config: Config, assemble: Assemble, drain_seconds: float = 0.0) 
         graceful_shutdown_timeout_s=drain_seconds + _LAST_CALLS_SECONDS,
         max_surge_percent=100,  # A deployment with other arguments starts all new replicas before an old one leaves.
         health_check_period_s=5,
-        ray_actor_options={"num_cpus": 0.1},
+        ray_actor_options={"num_cpus": 1 / REPLICAS_PER_CORE_MAX},
         logging_config={"enable_access_log": False, "log_level": "WARNING"},
     )
     return deployment.bind(config, assemble)

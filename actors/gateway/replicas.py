@@ -3,6 +3,8 @@ load. Pure."""
 
 from actors.config import GatewayConfig
 
+REPLICAS_PER_CORE_MAX = 10  # Ray places so many on a core, and no more: each has a tenth of it.
+
 
 def replicas_on(cores: int, config: GatewayConfig) -> int:
     """Return the number of replicas on a machine with this many cores.
@@ -27,3 +29,8 @@ def range_on(cores: int, config: GatewayConfig) -> tuple[int, int] | None:
     if config.replicas_max is None:
         return None
     return min(replicas_on(cores, config), config.replicas_max), config.replicas_max
+
+
+def room_on(cores: int) -> int:
+    """Return how many replicas Ray starts on a machine with this many cores; further ones would wait for ever."""
+    return cores * REPLICAS_PER_CORE_MAX

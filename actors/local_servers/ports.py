@@ -40,13 +40,15 @@ def port_is_free(host: str, port: int) -> bool:
 
 @dataclass(frozen=True)
 class NeededPort:
-    """purpose: what listens there. setting: the name of the setting that changes the port. wanted: its new value."""
+    """purpose: what listens there. setting: the name of the setting that changes the port. wanted: its new value.
+    host_setting: the name of the one that changes the host; None: there is none."""
 
     host: str
     port: int
     purpose: str
     setting: str
     wanted: str = "a free port"
+    host_setting: str | None = None
 
 
 def require_free_ports(needed: Iterable[NeededPort]) -> None:
@@ -64,8 +66,10 @@ def _why_not(needed: NeededPort) -> str | None:
     try:
         if port_is_free(needed.host, needed.port):
             return None
-    except OSError as error:
-        return f"{place}: cannot listen there for {needed.purpose}: {error.strerror}; see {needed.setting}"
+    except (OSError, UnicodeError) as error:  # The second one of a name that no name server could be asked for.
+        reason = error.strerror if isinstance(error, OSError) else "no host has this name"
+        see = needed.host_setting or needed.setting
+        return f"{place}: cannot listen there for {needed.purpose}: {reason}; see {see}"
     holder = _holder(needed.port)
     if holder is None and needed.port < 1024:
         return f"{place}: ports below 1024 are for root; set {needed.setting} to a higher one for {needed.purpose}"

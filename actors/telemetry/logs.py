@@ -8,6 +8,7 @@ import logging
 import logging.handlers
 import re
 import sys
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,7 +74,14 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
     }
 
 
-class JsonLines(logging.Formatter):
+class _Lines(logging.Formatter):
+    def formatException(self, ei: Any) -> str:
+        """Return the traceback as text. Not by logging's own, which prints it: in a replica Serve replaces `print` by
+        one that writes each line as the representation of a tuple."""
+        return "".join(traceback.format_exception(*ei)).rstrip("\n")
+
+
+class JsonLines(_Lines):
     """One JSON object for each line: at, level, process, pid, logger, message, then the fields of `extra=`."""
 
     def __init__(self, process: str) -> None:
@@ -95,7 +103,7 @@ class JsonLines(logging.Formatter):
         return orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS).decode(errors="replace")
 
 
-class KeyValueLines(logging.Formatter):
+class KeyValueLines(_Lines):
     """For people: time, level, logger, message, then key=value. Control characters are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:

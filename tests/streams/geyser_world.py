@@ -11,12 +11,12 @@ from unittest import mock
 import grpc
 
 from actors.clock import SystemClock
-from actors.config import GeyserConfig
 from actors.errors import Refusal
 from actors.geyser_proto import api, geyser_pb2
 from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
 from actors.methods.prices import STREAMS
+from actors.stream_config import GeyserConfig
 from actors.streams.api import WINDOW, BlockPart, WindowPart
 from actors.streams.hub import window_source
 from actors.streams.hub.window_source import WindowSource

@@ -10,7 +10,7 @@ import sys
 import orjson
 import uvloop
 
-from actors.config import StreamsConfig
+from actors.stream_config import StreamsConfig
 from tests.streams.telling_node import notify
 from tests.streams.world import open_sockets
 

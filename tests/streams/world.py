@@ -12,7 +12,6 @@ import uvicorn
 from uvicorn.server import ServerState
 from websockets.asyncio.client import ClientConnection, connect
 
-from actors.config import StreamsConfig
 from actors.gateway.doors.http import HttpDoor
 from actors.gateway.doors.parts import Dependencies
 from actors.hotlink.replica import Link
@@ -23,6 +22,7 @@ from actors.metering.api import SubscriptionKind
 from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
 from actors.methods.price_lists import price_lists
+from actors.stream_config import StreamsConfig
 from actors.streams.api import LINK_KINDS
 from actors.streams.hub.actor import StreamHub, StreamUrl
 from actors.streams.hub.feed import TopicFeed

@@ -1,5 +1,6 @@
 """What leaves the process as text: logs and metrics."""
 
+import builtins
 import logging
 from collections.abc import Iterator
 from contextvars import copy_context
@@ -203,3 +204,20 @@ def test_a_lone_surrogate_is_logged() -> None:
     row = orjson.loads(JsonLines("tests").format(record("\ud800 half", id=1 << 70)))
     assert row["message"] == "\\ud800 half"
     assert row["id"] == str(1 << 70)
+
+
+def test_tracebacks_are_text_where_serve_has_replaced_print(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ray.serve._private.logging_utils.redirected_print does in a replica, where the file is not the console."""
+    built_in = builtins.print
+
+    def replaced(*objects: Any, **named: Any) -> None:
+        built_in(objects, **named)
+
+    monkeypatch.setattr(builtins, "print", replaced)
+    try:
+        raise ValueError("of the test")
+    except ValueError:
+        logging.getLogger("actors.test").exception("a failure")
+    row = orjson.loads(logs.read_text())
+    assert row["exception"].startswith("Traceback (most recent call last):\n  File ")
+    assert row["exception"].endswith("\nValueError: of the test")

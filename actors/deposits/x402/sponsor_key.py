@@ -94,7 +94,7 @@ def unseal(text: str, passphrase: str) -> bytes:
         raise SponsorKeyError(
             "the sponsor's key file does not open: the passphrase is wrong, or it is damaged"
         ) from None
-    except (ValueError, KeyError, TypeError, nacl.exceptions.ValueError):
+    except (ValueError, KeyError, TypeError, RecursionError, nacl.exceptions.ValueError):
         raise SponsorKeyError("the sponsor's key file is damaged") from None
     if len(seed) != SEED_BYTES or str(Keypair.from_seed(seed).pubkey()) != content["pubkey"]:
         raise SponsorKeyError("the sponsor's key file is damaged")
@@ -111,7 +111,7 @@ def _bytes_of(text: str) -> bytes:
             except ValueError:
                 pass
         return bytes(base58.b58decode(text))
-    except (ValueError, TypeError, binascii.Error):
+    except (ValueError, TypeError, RecursionError, binascii.Error):
         raise SponsorKeyError("the sponsor's key is neither base58 nor hex nor a JSON list of bytes") from None
 
 

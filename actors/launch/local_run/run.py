@@ -98,7 +98,8 @@ def run(options: Options, parts: Parts) -> int:
     supervisor_process.accept_signals(stop.set)
     try:
         config = settings(options).config
-        start_checks.require_startable(config)
+        start_checks.require_startable(config, data_path(config, options.data_dir) / "secrets")
+        start_checks.require_room(config, os.cpu_count() or 1)
         _require_place(options.ready_file)
         with _opened(config, options, screen) as data, Supervisor() as supervisor:
             _require_own_stores(config, screen, stop)

@@ -64,17 +64,27 @@ def find_key(config: Config, secrets_folder: Path | None, local_seed: bytes | No
         if payments.sponsor_key is not None:
             return Found(parse_key(payments.sponsor_key.get_secret_value()), "payments.sponsor_key")
         path = key_path(config, secrets_folder)
-        if path is not None and path.exists():
+        text = None if path is None else _sealed_text(path)
+        if text is not None:
             if payments.sponsor_passphrase is None:
                 wanted = environment_name("payments.sponsor_passphrase")
                 raise ConfigError(f"payments.sponsor_passphrase: {path} is sealed; set {wanted}")
-            text = path.read_text(encoding="utf-8")
             return Found(unseal(text, payments.sponsor_passphrase.get_secret_value()), str(path))
     except SponsorKeyError as error:
         raise ConfigError(f"payments.sponsor_key: {error}") from None
     if payments.sponsor_key_file is not None:
         raise ConfigError(f"payments.sponsor_key_file: {payments.sponsor_key_file} does not exist")
     return None if local_seed is None else Found(local_seed, "made by this local run")
+
+
+def _sealed_text(path: Path) -> str | None:
+    """Return the content of a sealed file. None: it does not exist. Raises ConfigError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"payments.sponsor_key_file: {path} cannot be read: {type(error).__name__}") from None
 
 
 def key_path(config: Config, secrets_folder: Path | None) -> Path | None:

@@ -5,17 +5,23 @@ same checks of settings. Not here: the rules for one setting alone (config.py).
 """
 
 import asyncio
+import os
 import ssl
 from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import combinations
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import redis.asyncio
 
 from actors.config import Config, ConfigError, environment_name
+from actors.gateway.replicas import replicas_on, room_on
 from actors.identity.client_addresses import TrustedProxies
 from actors.launch.front.tls_edge_config import certificate_mistake
+from actors.launch.local_run.memo_setup import with_memos
+from actors.launch.local_run.sponsor_setup import with_sponsor
+from actors.launch.local_run.tpu_identity import with_tpu_identity
 from actors.local_servers.ports import NeededPort
 from actors.methods.catalog import priced_names
 from actors.storage.connections import StoreUnreachable, connect_postgres, connect_redis
@@ -24,10 +30,12 @@ from actors.telemetry.traces import tracing_mistake
 
 _PORT_MAX = 65_535
 _INTERNAL = "LEDGER_SERVE__INTERNAL_PORT_FIRST"
+_HOST = "LEDGER_SERVE__HOST"
 _INTERNAL_WANTED = "the first of 1,000 free ports"
 _ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound.
 _POSTGRES_SCHEMES = ("postgresql", "postgres")
 _APPLICATION = "ledger-gateway start"
+_ANY_SEED = bytes(32)  # Stands for the seed that is made later.
 
 
 def network_of(config: Config) -> str:
@@ -40,9 +48,26 @@ def require_whole(config: Config) -> None:
     _raise([*_mistakes(config)])
 
 
-def require_startable(config: Config) -> None:
-    """Do as require_whole, look at the certificate, and compare the ports of a local run with each other."""
-    _raise([*_mistakes(config), *_certificate_mistakes(config), *_port_mistakes(config)])
+def require_startable(config: Config, secrets_folder: Path | None = None) -> None:
+    """Do as require_whole; look at the certificate, the folders and the keys of a local run, and compare its ports.
+
+    secrets_folder: of the data folder, which need not exist yet; it may have a sealed key.
+    """
+    if secrets_folder is not None and not os.access(secrets_folder, os.R_OK | os.X_OK):
+        secrets_folder = None  # Whoever opens the data folder tells why.
+    local = (_certificate_mistakes, _folder_mistakes, _port_mistakes)
+    found = [*_mistakes(config), *(mistake for of in local for mistake in of(config))]
+    _raise([*found, *_key_mistakes(config, secrets_folder)])
+
+
+def require_room(config: Config, cores: int) -> None:
+    """Raise ConfigError where this machine has no room for all replicas: the start would wait for them for ever."""
+    wanted, room = replicas_on(cores, config.gateway), room_on(cores)
+    if wanted > room:
+        raise ConfigError(
+            f"gateway.replicas: {wanted}, and the {cores} cores of this machine have room for {room}; correct "
+            f"{environment_name('gateway.replicas')}"
+        )
 
 
 def _mistakes(config: Config) -> Iterator[str]:
@@ -70,6 +95,10 @@ def _url_mistakes(config: Config) -> Iterator[str]:
         if url is not None and not _is_postgres_url(url.get_secret_value()):
             wanted = "DATABASE_URL" if name == "postgres_url" else environment_name(f"storage.{name}")
             yield f"storage.{name}: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE; correct {wanted}"
+    if storage.postgres_url is None and storage.postgres_migrations_url is not None:
+        yield "storage.postgres_migrations_url: it is for a PostgreSQL of your own; set DATABASE_URL too"
+    if config.upstream.node_url is None and config.upstream.node_ws_url is not None:
+        yield f"upstream.node_ws_url: it is of a node of your own; set {environment_name('upstream.node_url')} too"
     if storage.redis_url is not None:
         try:
             redis.asyncio.ConnectionPool.from_url(storage.redis_url.get_secret_value())
@@ -135,6 +164,39 @@ def _proxy_mistakes(config: Config) -> Iterator[str]:
         yield f"{error}; correct {environment_name('identity.trusted_proxies')}"
 
 
+def _key_mistakes(config: Config, secrets_folder: Path | None) -> Iterator[str]:
+    """Without this check `--fresh` would delete all data, and then refuse to start."""
+    made = _ANY_SEED if config.upstream.node_url is None else None  # A local run makes keys for the embedded chain.
+    for settle in (
+        with_tpu_identity,
+        lambda config: with_memos(config, made),
+        lambda config: with_sponsor(config, secrets_folder, made),
+    ):
+        try:
+            settle(config)
+        except ConfigError as error:
+            yield str(error)
+
+
+def _folder_mistakes(config: Config) -> Iterator[str]:
+    """Without this check each process would end at its start, or write no statements."""
+    for name, path in (
+        ("telemetry.log_dir", config.telemetry.log_dir),
+        ("accounts.roots_dir", config.accounts.roots_dir),
+    ):
+        if path is not None and not _can_hold_files(path.absolute()):
+            yield f"{name}: {path} is no folder that can be written; correct {environment_name(name)}"
+
+
+def _can_hold_files(path: Path) -> bool:
+    """Return whether a folder is there, or can be made."""
+    try:
+        there = next(one for one in (path, *path.parents) if one.exists())
+    except OSError:  # Of a name that is too long, among others.
+        return False
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+
+
 def _certificate_mistakes(config: Config) -> Iterator[str]:
     path = config.serve.tls_certificate_file
     if path is not None and (mistake := certificate_mistake(path)) is not None:
@@ -144,18 +206,26 @@ def _certificate_mistakes(config: Config) -> Iterator[str]:
 def needed_ports(config: Config) -> Iterator[NeededPort]:
     """Yield every port with a fixed number that a local run listens on."""
     serve = config.serve
-    yield NeededPort(serve.plain_host, serve.http_port, "HTTP", "--http-port or LEDGER_SERVE__HTTP_PORT")
+    yield NeededPort(
+        serve.plain_host, serve.http_port, "HTTP", "--http-port or LEDGER_SERVE__HTTP_PORT", host_setting=_HOST
+    )
     if serve.tls:
-        yield NeededPort(serve.host, serve.tls_port, "TLS", "LEDGER_SERVE__TLS_PORT")
+        yield NeededPort(serve.host, serve.tls_port, "TLS", "LEDGER_SERVE__TLS_PORT", host_setting=_HOST)
     before = "the port before it (--http-port or LEDGER_SERVE__HTTP_PORT)"
-    yield NeededPort(serve.plain_host, serve.http_port + 1, "WebSockets", before)
+    yield NeededPort(serve.plain_host, serve.http_port + 1, "WebSockets", before, host_setting=_HOST)
     if config.upstream.node_url is None or config.upstream.yellowstone_url is not None:
-        yield NeededPort(serve.plain_host, serve.grpc_port, "gRPC", "LEDGER_SERVE__GRPC_PORT")
+        yield NeededPort(serve.plain_host, serve.grpc_port, "gRPC", "LEDGER_SERVE__GRPC_PORT", host_setting=_HOST)
     for port in range(serve.internal_port_first, serve.internal_port_first + 4):
         yield NeededPort("127.0.0.1", port, "the cluster", _INTERNAL, _INTERNAL_WANTED)
     page = metrics_port(config)
     if page is not None:
-        yield NeededPort(config.telemetry.metrics_host, page, "GET /metrics", "LEDGER_TELEMETRY__METRICS_PORT")
+        yield NeededPort(
+            config.telemetry.metrics_host,
+            page,
+            "GET /metrics",
+            "LEDGER_TELEMETRY__METRICS_PORT",
+            host_setting="LEDGER_TELEMETRY__METRICS_HOST",
+        )
     if config.upstream.node_url is None:
         yield NeededPort("127.0.0.1", config.devnode.http_port, "the embedded chain", "LEDGER_DEVNODE__HTTP_PORT")
 

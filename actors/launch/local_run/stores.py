@@ -54,15 +54,11 @@ def require_cluster_settings(config: Config) -> None:
 def start_missing(config: Config, data: DataDir, supervisor: Supervisor) -> Config:
     """Start all servers that have no URL, at once, and return the configuration with every URL filled in.
 
-    Raises ConfigError, and ChildFailed when a server cannot be started.
+    Raises ChildFailed when a server cannot be started.
     """
     children: list[Child] = []
     storage, upstream, sends = config.storage, config.upstream, config.sends
     if storage.postgres_url is None:
-        if storage.postgres_migrations_url is not None:
-            raise ConfigError(
-                "storage.postgres_migrations_url: it is for a PostgreSQL of your own; set DATABASE_URL too"
-            )
         postgres = EmbeddedPostgres(data)
         children.append(postgres.child)
         urls = {"postgres_url": postgres.url, "postgres_migrations_url": postgres.migrations_url}

@@ -19,7 +19,7 @@ from actors.accounts import audit
 from actors.config import ConfigError, environment_name
 from actors.config_loader import Loaded
 from actors.launch.local_run import start_checks, supervisor_process
-from actors.launch.local_run.run import Options, Parts, run, settings
+from actors.launch.local_run.run import Options, Parts, data_path, run, settings
 from actors.launch.local_run.screen import (
     ConfigFileOption,
     DataDirOption,
@@ -158,7 +158,7 @@ def _add_config(cli: typer.Typer) -> None:
         """Check the settings; with --show print them, secrets masked."""
         try:
             loaded = settings(Options(None, False, config, None, {}))
-            start_checks.require_startable(loaded.config)
+            start_checks.require_startable(loaded.config, data_path(loaded.config, None) / "secrets")
         except ConfigError as error:
             fail(str(error))
         if print_document(_settings_of(loaded) if show else {"valid": True}):

@@ -65,10 +65,13 @@ def add_cluster(cli: typer.Typer) -> None:
         if count > most:
             fail(f"at most {most} {kind}: choose fewer")
         spread = with_instance(data_dir, lambda instance: _scaled(instance, director, count, wait))
-        is_done = not wait or spread["is_even"]
+        is_replaced = spread["wanted"] != count
+        is_done = not is_replaced and (not wait or spread["is_even"])
         rows = {"kind": kind.value, **spread}
         if print_document(rows):
             raise typer.Exit(0 if is_done else 1)
+        if is_replaced:
+            fail(f"another command, or a deployment, has set {spread['wanted']} {kind} meanwhile; the last one counts")
         say(f"{count} {kind}: " + ", ".join(f"{name} has {held}" for name, held in spread["slices"].items()))
         if not wait:
             say("Next: `cluster status` shows how far it is.")
@@ -107,7 +110,7 @@ def _scaled(instance: operator.Instance, director: str, count: int, wait: bool) 
             if wait and text != told:
                 say(text)
                 told = text
-            if not wait or spread["is_even"] or clock.monotonic() > deadline:
+            if not wait or spread["is_even"] or spread["wanted"] != count or clock.monotonic() > deadline:
                 return spread
             asyncio.run(asyncio.sleep(_LOOK_SECONDS))
 

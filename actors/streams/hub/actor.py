@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from actors.background import Background
-from actors.config import StreamsConfig
+from actors.stream_config import StreamsConfig
 from actors.streams.api import ENDS, GAP, CloseTopic, OpenTopic, PollEvents, TopicEvents, TopicReply
 from actors.streams.hub.core import ReplicaQueue, Topic, Topics
 from actors.streams.hub.fills import Fill, digest, fill, newest_slot

@@ -14,8 +14,8 @@ from collections.abc import Awaitable
 from google.protobuf.message import DecodeError
 
 from actors.background import Background
-from actors.config import GeyserConfig
 from actors.geyser_proto import api, geyser_pb2
+from actors.stream_config import GeyserConfig
 from actors.streams.api import AskBlock, AskWindow, BlockPart, WindowPart
 from actors.streams.hub.geyser_window import GeyserWindow
 from actors.streams.yellowstone.ends import StreamEnd

@@ -10,13 +10,13 @@ from functools import partial
 from itertools import islice
 
 from actors.calls import KeyProof, Proof, ProvenProof
-from actors.config import StreamsConfig
 from actors.errors import Err, Refusal
 from actors.http_server.websocket import RESTART_REASON, SERVICE_RESTART
 from actors.identity.client_addresses import UNKNOWN
 from actors.metering.api import SubscriptionKind
 from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
+from actors.stream_config import StreamsConfig
 from actors.streams.websocket.client_streams import AUTH_FAILED, OUT_OF_CREDITS, POLICY, ClientSocket, ClientStreams
 from actors.streams.websocket.openings import Openings
 

@@ -17,8 +17,9 @@ import grpc
 
 from actors.background import Background
 from actors.clock import Clock
-from actors.config import Config, GeyserConfig
+from actors.config import Config
 from actors.geyser_proto import api, geyser_pb2
+from actors.stream_config import GeyserConfig
 from actors.streams.yellowstone import ends as geyser_ends
 from actors.streams.yellowstone.ends import StreamEnd
 from actors.streams.yellowstone.feed import FeedReader, GeyserFeed, passed_on

@@ -17,12 +17,12 @@ from google.protobuf.message import DecodeError
 
 from actors.calls import Figures, KeyProof, Proof, SessionProof, WalletProof
 from actors.clock import Clock
-from actors.config import GeyserConfig
 from actors.errors import Err, Refusal
 from actors.geyser_proto import api, geyser_pb2
 from actors.metering.meters import HeldCharge, Meters
 from actors.metering.standing_watch import StandingWatch
 from actors.methods.prices import STREAMS
+from actors.stream_config import GeyserConfig
 from actors.streams.yellowstone import ends as geyser_ends
 from actors.streams.yellowstone.charges import GeyserCharges
 from actors.streams.yellowstone.ends import StreamEnd

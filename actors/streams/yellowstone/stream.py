@@ -15,8 +15,8 @@ from google.protobuf.message import DecodeError
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from actors.clock import Clock
-from actors.config import GeyserConfig
 from actors.geyser_proto import geyser_pb2
+from actors.stream_config import GeyserConfig
 from actors.streams.yellowstone import ends as geyser_ends
 from actors.streams.yellowstone.ends import StreamEnd
 from actors.streams.yellowstone.feed import GeyserFeed

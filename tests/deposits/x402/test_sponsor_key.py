@@ -30,7 +30,9 @@ def test_every_usual_form_of_a_key_is_read(text):
     assert parse_key(text) == SEED
 
 
-@pytest.mark.parametrize("text", ["", "0OIl", "abc", json.dumps(list(range(31))), "[1, 300]", "[1", "[-1]", "[1.5]"])
+@pytest.mark.parametrize(
+    "text", ["", "0OIl", "abc", json.dumps(list(range(31))), "[1, 300]", "[1", "[-1]", "[1.5]", "[" * 100_000]
+)
 def test_what_is_no_key_is_refused_without_being_repeated(text):
     """The message may end up in a log."""
     with pytest.raises(SponsorKeyError) as caught:

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from actors.clock import SystemClock
-from actors.config import ConfigError
+from actors.config import ConfigError, environment_name
 from actors.config_loader import load
 from actors.launch.local_run import start_checks, stores
+from actors.local_servers import ports
 from actors.local_servers.certificates import own_certificate
 
 WALLET = "So11111111111111111111111111111111111111112"
@@ -131,3 +132,69 @@ def test_what_an_actor_or_a_replica_could_not_start_with_is_told_before(tmp_path
     assert "webhooks.ca_file" in told
     made = own_certificate(tmp_path, [], "Test", 30, SystemClock().now()).ca_file
     assert mistakes({"LEDGER_WEBHOOKS__CA_FILE": str(made)}) == []
+
+
+def test_urls_without_the_one_that_they_belong_to_are_refused() -> None:
+    """Rule: a setting that is passed over is a mistake. The embedded servers have URLs and roles of their own."""
+    (told,) = mistakes({"LEDGER_STORAGE__POSTGRES_MIGRATIONS_URL": "postgresql://owner@db/ledger"})
+    assert told.startswith("storage.postgres_migrations_url: ") and "set DATABASE_URL too" in told
+    (told,) = mistakes({"LEDGER_UPSTREAM__NODE_WS_URL": "ws://node.example"})
+    assert told.startswith("upstream.node_ws_url: ") and "LEDGER_UPSTREAM__NODE_URL" in told
+
+
+@pytest.mark.parametrize("name", ["serve.host", "telemetry.metrics_host"])
+@pytest.mark.parametrize("host", ["192.0.2.1", "no such host", "a" * 64])
+def test_an_address_that_this_machine_does_not_have_names_its_own_setting(name: str, host: str) -> None:
+    """Rule: what to correct is the address, and not the port."""
+    config = load({environment_name(name): host}).config
+    wanted = [one for one in start_checks.needed_ports(config) if one.host == host]
+    with pytest.raises(ports.PortTaken) as refused:
+        ports.require_free_ports(wanted)
+    lines = str(refused.value).splitlines()
+    assert lines and all(f"see {environment_name(name)}" in line for line in lines), lines
+
+
+@pytest.mark.parametrize("name", ["telemetry.log_dir", "accounts.roots_dir"])
+def test_a_folder_that_cannot_be_written_is_refused(name: str, tmp_path: Path) -> None:
+    """Rule: told before anything starts; each process would end at its start, or write no statements."""
+    file = tmp_path / "file"
+    file.write_text("not a folder")
+    for path in (file, file / "logs", tmp_path / ("n" * 300)):
+        (told,) = mistakes({environment_name(name): str(path)})
+        assert told.startswith(f"{name}: {path} ") and environment_name(name) in told
+    assert mistakes({environment_name(name): str(tmp_path / "new" / "logs")}) == []
+
+
+def test_keys_that_cannot_be_used_are_told_before_anything_is_deleted(tmp_path: Path) -> None:
+    """Rule: `--fresh` deletes nothing where the start is refused, and `config` tells of it. All are told together."""
+    lines = mistakes(
+        {
+            "LEDGER_PAYMENTS__SPONSOR_KEY": "abc",
+            "LEDGER_SENDS__TPU_IDENTITY_FILE": str(tmp_path / "none.json"),
+            "LEDGER_MEMOS__ENABLED": "true",
+            "LEDGER_MEMOS__KEY": "abc",
+        }
+    )
+    assert [line.partition(":")[0] for line in lines] == [
+        "sends.tpu_identity_file",
+        "memos.key",
+        "payments.sponsor_key",
+    ]
+    for path in (tmp_path, tmp_path / ("n" * 300)):
+        settings = {"LEDGER_PAYMENTS__SPONSOR_KEY_FILE": str(path), "LEDGER_PAYMENTS__SPONSOR_PASSPHRASE": "x"}
+        (told,) = mistakes(settings)
+        assert told.startswith("payments.sponsor_key_file: ") and "cannot be read" in told
+    sealed = tmp_path / "data" / "secrets"
+    sealed.mkdir(parents=True)
+    (sealed / "sponsor.json").write_text("sealed")
+    with pytest.raises(ConfigError, match=r"payments\.sponsor_passphrase"):
+        start_checks.require_startable(load({}).config, sealed)
+
+
+def test_more_replicas_than_ray_has_room_for_are_refused() -> None:
+    """Rule: a start ends, ready or with a reason; Serve waits for room for ever."""
+    for count, cores in ((20, 2), (1, 1)):
+        start_checks.require_room(load({"LEDGER_GATEWAY__REPLICAS": str(count)}).config, cores)
+    start_checks.require_room(load({}).config, 1)
+    with pytest.raises(ConfigError, match=r"gateway\.replicas: 21, .* 2 cores .* room for 20; .*GATEWAY__REPLICAS"):
+        start_checks.require_room(load({"LEDGER_GATEWAY__REPLICAS": "21"}).config, 2)

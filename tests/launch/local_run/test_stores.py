@@ -7,8 +7,6 @@ import pytest
 from actors.config import Config, ConfigError
 from actors.config_loader import load
 from actors.launch.local_run import stores, wallets
-from actors.local_servers.child_processes import Supervisor
-from actors.local_servers.datadir import DataDir
 
 
 def test_a_local_run_completes_what_is_not_configured(tmp_path: Path) -> None:
@@ -54,10 +52,3 @@ def test_a_cluster_is_told_everything_it_lacks_at_once() -> None:
         stores.require_cluster_settings(Config())
     for name in ("STORAGE__POSTGRES_URL", "STORAGE__REDIS_URL", "STORAGE__CLUSTER_SECRET", "UPSTREAM__NODE_URL"):
         assert f"LEDGER_{name}" in str(refused.value)
-
-
-def test_a_migrations_url_without_a_database_of_ones_own_is_refused(tmp_path: Path) -> None:
-    """Rule: both URLs name one database; the embedded one has roles of its own."""
-    config = load({"LEDGER_STORAGE__POSTGRES_MIGRATIONS_URL": "postgresql://owner@db/ledger"}).config
-    with DataDir(tmp_path) as data, pytest.raises(ConfigError, match="set DATABASE_URL too"):
-        stores.start_missing(config, data, Supervisor())

@@ -16,11 +16,12 @@ runner = CliRunner()
 
 
 class Running:
-    """A product whose shards move a little with each look."""
+    """A product whose shards move a little with each look. others: the number that another operator chooses after the
+    command under test; 0: nobody does."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, looks: int = 2) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, looks: int = 2, others: int = 0) -> None:
         self.asked: list[tuple[Any, ...]] = []
-        self.wanted, self.looks = 0, looks
+        self.wanted, self.looks, self.others = 0, looks, others
 
         @contextlib.contextmanager
         def joined(_instance: Any) -> Iterator[None]:
@@ -32,6 +33,7 @@ class Running:
                 (self.wanted,) = arguments
                 return None
             self.looks -= 1
+            self.wanted = self.others or self.wanted
             done = self.looks <= 0
             slices = {f"account-shard-{index}": 1024 // self.wanted for index in range(self.wanted if done else 1)}
             return {"wanted": self.wanted, "is_even": done, "slices": slices}
@@ -64,6 +66,17 @@ def test_work_that_is_not_spread_in_time_is_no_success(monkeypatch: pytest.Monke
     Running(monkeypatch, looks=99)
     done = runner.invoke(CLI, ["cluster", "scale", "owners", "4"])
     assert done.exit_code == 1 and "see the logs of account-shard-0" in done.output
+
+
+@pytest.mark.parametrize("looks", [1, 99])
+def test_a_number_that_another_operator_replaces_is_no_success(monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
+    """Rule: who asked for three hears that there are two, at once, and not of three that are two."""
+    running = Running(monkeypatch, looks, others=2)
+    done = runner.invoke(CLI, ["cluster", "scale", "owners", "3"])
+    assert done.exit_code == 1 and "has set 2 owners meanwhile" in done.output and "3 owners:" not in done.output
+    assert len(running.asked) == 2
+    told = runner.invoke(CLI, ["cluster", "scale", "owners", "3", "--json"])
+    assert told.exit_code == 1 and json.loads(told.output)["wanted"] == 2
 
 
 def test_more_than_there_may_be_is_refused_before_anybody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from actors.config import StreamsConfig
 from actors.metering.api import StreamEvent
+from actors.stream_config import StreamsConfig
 from actors.streams.hub.actor import StreamUrl
 from actors.streams.hub.feed import FeedSubscription, TopicFeed
 from actors.streams.hub.native import TopicKey, read

@@ -9,10 +9,10 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from actors.calls import ProvenProof
-from actors.config import StreamsConfig
 from actors.errors import Err, Refusal
 from actors.metering.api import Sink, StreamEvent
 from actors.metering.meters import HeldCharge
+from actors.stream_config import StreamsConfig
 from actors.streams.websocket.kinds import METER_NAME
 from tests.streams.world import ACCOUNT, account_value, ask, hear, open_sockets
 

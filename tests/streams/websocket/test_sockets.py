@@ -11,8 +11,8 @@ from actors.accounts.api import AdjustCredits, OwnerUnavailable, SetStatus
 from actors.accounts.key_requests import ChangeKey, CreateKey
 from actors.accounts.named_keys import KeyLimits
 from actors.calls import KeyProof, ProvenProof
-from actors.config import StreamsConfig
 from actors.errors import Err, Refusal
+from actors.stream_config import StreamsConfig
 from actors.streams.websocket.client_streams import ClientStreams
 from actors.streams.websocket.sockets import _close_of
 from ledger_gateway.keys import narrow

@@ -13,10 +13,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from actors.accounts.api import SetStatus
-from actors.config import StreamsConfig
 from actors.gateway.doors.websocket import door as door_websocket
 from actors.gateway.doors.websocket.door import HANDSHAKE_COST, PATHS
 from actors.http_server import websocket
+from actors.stream_config import StreamsConfig
 from tests.gateway.world import Wallet
 from tests.streams.world import ask, open_sockets
 
