@@ -143,16 +143,22 @@ class ShardedAccounts:
 
         Sets `owners_away` to the indexes of the others; only their accounts are refused.
         """
-        numbers = sorted(self._routes.used)
-        owners = [self._owner(number) for number in numbers]
-        states = await hosting.ask_each([owner.handle for owner in owners], "health", wait_seconds=2)
+        serving = await self._serving()
+        first = next((number for number, serves in serving.items() if serves), None)
+        if first is not None and not all(serving.values()) and await self._read_table(first):
+            # One that gave all its shards away and was ended is missed by nobody.
+            kept = serving.keys() & self._routes.used
+            serving = {number: serving[number] for number in sorted(kept)} or await self._serving()
+        self.owners_away = tuple(number for number, serves in serving.items() if not serves)
+        return any(serving.values()) and 2 * sum(serving.values()) >= len(serving)
+
+    async def _serving(self) -> dict[int, bool]:
+        """Return which owners are linked, answer, and committed their last group, by index."""
+        owners = {number: self._owner(number) for number in sorted(self._routes.used)}
+        states = await hosting.ask_each([owner.handle for owner in owners.values()], "health", wait_seconds=2)
         self.clocks_disagree = any(state.get("clock_doubt") is not None for state in states if state)
-        serve = [
-            bool(owner.link.connected and state and state["committing"])
-            for owner, state in zip(owners, states, strict=True)
-        ]
-        self.owners_away = tuple(number for number, serves in zip(numbers, serve, strict=True) if not serves)
-        return any(serve) and 2 * sum(serve) >= len(serve)
+        commits = [bool(state and state["committing"]) for state in states]
+        return {number: owners[number].link.connected and each for number, each in zip(owners, commits, strict=True)}
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
@@ -318,14 +324,19 @@ class ShardedAccounts:
     async def _read_routes(self) -> None:
         """Ask the owners one after the other until one answers, then resend requests whose shard has moved."""
         for index in sorted({0, 1, *self._routes.used}):
-            try:
-                handle = self._owner(index).handle
-                table: RouteTable = await hosting.ask(handle, "routes", wait_seconds=_ROUTES_WAIT_SECONDS)
-            except hosting.ActorUnreachable:
-                continue
-            if table.owners:
-                self._take_routes(table)
+            if await self._read_table(index):
                 return
+
+    async def _read_table(self, index: int) -> bool:
+        """Ask this owner for the table of the owners. Returns whether it told it."""
+        handle = self._owner(index).handle
+        try:
+            table: RouteTable = await hosting.ask(handle, "routes", wait_seconds=_ROUTES_WAIT_SECONDS)
+        except hosting.ActorUnreachable:
+            return False
+        if table.owners:
+            self._take_routes(table)
+        return bool(table.owners)
 
     def _take_routes(self, table: RouteTable) -> None:
         gaining = self._routes.update(*table)

@@ -78,7 +78,7 @@ class Owner:
                 if name == "address":
                     return owner.where
                 if name == "routes":
-                    return RouteTable(bytes(owner.table), (1,) * 3)
+                    return RouteTable(bytes(owner.table), (1,) * 4)
                 owner.seen.append((name, *arguments))
                 if name == "ask_many":
                     if owner.silent:
@@ -170,6 +170,25 @@ async def test_half_of_the_owners_are_enough_and_the_others_are_named() -> None:
             owner.is_committing = number not in dead
         assert await accounts.committing() is committing
         assert accounts.owners_away == dead
+    await end(accounts, owners)
+
+
+async def test_owners_without_a_shard_are_not_missed() -> None:
+    """Decisions, "health transitions": owners that an operator takes away end before replicas read the table by
+    themselves. One that has shards is missed, whatever became of the others."""
+    accounts, owners = await world(4)
+    for owner in owners:
+        owner.table, owner.is_committing = [0] * VIRTUAL_SHARDS, owner is owners[0]
+    assert await accounts.committing()
+    assert accounts.owners_away == ()
+    for owner in owners:
+        owner.table, owner.is_committing = [number % 2 for number in range(VIRTUAL_SHARDS)], owner is owners[1]
+    await accounts._read_routes()
+    await accounts.connected()
+    assert await accounts.committing() and accounts.owners_away == (0,)
+    owners[1].table = [2] * VIRTUAL_SHARDS  # All shards have gone to one that was not asked.
+    owners[2].is_committing = False
+    assert not await accounts.committing() and accounts.owners_away == (2,)
     await end(accounts, owners)
 
 
