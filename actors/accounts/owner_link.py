@@ -86,8 +86,11 @@ class OwnerLink:
         """Send a request; the future gives its reply. Both raise LinkFull, LinkGivenUp or LinkTimeout."""
         if len(self._delivered) >= _NOTICE_OPERATIONS:
             self._send_notice()
-        is_ahead = kind is CHARGE  # Only a call that is alone at its replica is asked ahead.
-        return self.link.call(kind, request, wait_ms, new_work=kind is HOLD or is_ahead, is_alone=is_ahead)
+        is_ahead = kind is CHARGE
+        is_last = (
+            is_ahead and request.coming == 0
+        )  # Others that were asked with it are charged already, or there are none.
+        return self.link.call(kind, request, wait_ms, new_work=kind is HOLD or is_ahead, is_last=is_last)
 
     def charged(self, request: SettleRequest) -> None:
         """Remember a posted charge until its answer has left."""

@@ -177,13 +177,13 @@ class Link:
             loop.call_soon(self.flush)
 
     def call(
-        self, kind: MessageKind, item: Any, wait_ms: int, new_work: bool = False, is_alone: bool = False
+        self, kind: MessageKind, item: Any, wait_ms: int, new_work: bool = False, is_last: bool = False
     ) -> "asyncio.Future[Any]":
         """Send with the next frame. The future gives the reply, LinkTimeout after wait_ms, or LinkGivenUp.
 
         new_work: raises LinkFull when too many calls are unanswered. Calls that end admitted work (settles, voids) are
-        never refused; the admitted work bounds their number. is_alone: no call is expected to join its frame, which
-        leaves now, and not at the end of this turn.
+        never refused; the admitted work bounds their number. is_last: no call is expected to join its frame, which leaves
+        now, and not at the end of this turn.
         """
         if new_work and len(self._calls) >= UNANSWERED_MAX:
             raise LinkFull
@@ -194,7 +194,7 @@ class Link:
         call = self._calls[self._sequence] = _Call(lane, self._sequence, item, future, loop.time() + wait_ms / 1000)
         self._asked.set()
         lane.waiting.append(call)
-        if is_alone:
+        if is_last:
             self.flush()
         elif not self._flush_is_due and lane.may_send():
             self._flush_is_due = True

@@ -159,17 +159,17 @@ async def test_calls_of_all_kinds_in_one_turn_are_one_write() -> None:
     standing.end()
 
 
-async def test_a_call_that_is_alone_leaves_at_once_with_what_waits() -> None:
+async def test_the_last_call_leaves_at_once_with_what_waits() -> None:
     """No other call is expected to join its frame, so the end of the turn is not waited for; nothing leaves twice."""
     standing = Standing()
     standing.link.call(COMMIT, Ask("notice"), 5_000)
-    standing.link.call(ECHO, Ask("alone"), 5_000, is_alone=True)
+    standing.link.call(ECHO, Ask("last"), 5_000, is_last=True)
     assert len(standing.transport.writes) == 1
-    assert standing.texts() == [["alone"], ["notice"]]
+    assert standing.texts() == [["last"], ["notice"]]
     await standing.turn()
     assert standing.transport.writes == []
     standing.connection.pause_writing()
-    standing.link.call(ECHO, Ask("later"), 5_000, is_alone=True)
+    standing.link.call(ECHO, Ask("later"), 5_000, is_last=True)
     assert standing.transport.writes == [], "a full transport takes nothing"
     standing.connection.resume_writing()
     assert standing.texts() == [["later"]]
