@@ -182,8 +182,8 @@ class Link:
         """Send with the next frame. The future gives the reply, LinkTimeout after wait_ms, or LinkGivenUp.
 
         new_work: raises LinkFull when too many calls are unanswered. Calls that end admitted work (settles, voids) are
-        never refused; the admitted work bounds their number. is_last: no call is expected to join its frame, which leaves
-        now, and not at the end of this turn.
+        never refused; the admitted work bounds their number. is_last: no call is expected to join its frame, which
+        leaves now, and not at the end of this turn.
         """
         if new_work and len(self._calls) >= UNANSWERED_MAX:
             raise LinkFull
