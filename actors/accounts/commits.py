@@ -318,12 +318,10 @@ class GroupCommit:
             self._clock.answered(database_ms, asked)
             self._flying = None
             group.future.set_result(None)
-            # After the callbacks of the future, in which the answers leave: this takes longer than they do.
-            asyncio.get_running_loop().call_soon(self._tell, group.write, self._clock.monotonic() - asked)
-
-    def _tell(self, write: Write, seconds: float) -> None:
-        self._told(write.entries)
-        _count(self._metrics, write, seconds)
+            # After the callbacks of the future, in which the answers leave: telling and counting take longer than they.
+            call_soon, seconds = asyncio.get_running_loop().call_soon, self._clock.monotonic() - asked
+            call_soon(self._told, group.write.entries)
+            call_soon(_count, self._metrics, group.write, seconds)
 
     def _cut(self, group: _Group) -> None:
         write = group.write

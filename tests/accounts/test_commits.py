@@ -23,6 +23,7 @@ class Owner:
 
     def __init__(self, world: World) -> None:
         self.forgotten: list[Account] = []
+        self.seen: list[Any] = []
         self.metrics = Metrics()
         self.commits = GroupCommit(
             world.store,
@@ -32,6 +33,7 @@ class Owner:
             self.forgotten.extend,
             world.pauses,
             self.metrics,
+            told=self.seen.append,
         )
 
     def account(self, pubkey: bytes = ALICE, credits: int = 100) -> Account:
@@ -72,6 +74,20 @@ async def test_what_gathers_while_a_write_flies_is_the_next_write(world: World, 
     await rest.pop()
     assert first.done() and world.store.writes == 2
     assert owner.commits.pending() is None
+
+
+async def test_answers_leave_before_a_group_is_told_and_a_stop_leaves_none_untold(owner: Owner) -> None:
+    """What is told goes into a statement seconds later; the caller waits now."""
+    account = owner.account()
+    first = owner.post(account, 0)
+    first.add_done_callback(lambda _: owner.seen.append("answered"))
+    await first
+    await run_ready()
+    answered, told = owner.seen
+    assert answered == "answered" and [entry.operation for _, entry, _ in told][-1] == settle(0, 1).operation
+    owner.post(account, 1)
+    await owner.commits.stop()
+    assert [entry.operation for _, entry, _ in owner.seen[-1]] == [settle(1, 1).operation]
 
 
 async def test_a_caller_who_is_alone_waits_for_nobody(
