@@ -21,9 +21,9 @@ _PAUSE_SECONDS = 0.2  # Before a call is asked again.
 
 @dataclass
 class Record:
-    """What the clients saw. failed: when each call failed for good, in seconds since the start, and why; once: when it
-    failed for the first time, and was asked again. unknown: how often a client asked and was told nothing: the answer
-    may have been lost on its way. began: the start, of the monotonic clock."""
+    """What the clients saw. failed: when each call was made that failed for good, in seconds since the start, and why;
+    once: when a call failed for the first time, and was asked again. unknown: how often a client asked and was told
+    nothing: the answer may have been lost on its way. began: the start, of the monotonic clock."""
 
     calls: int = 0
     answered: int = 0
@@ -39,7 +39,8 @@ class Record:
 
     @property
     def window_seconds(self) -> float:
-        """From the first to the last failed call."""
+        """From the first to the last call that failed, by when it was made: how long its client waited does not
+        count."""
         return _window(self.failed)
 
     @property
@@ -48,7 +49,8 @@ class Record:
         return _window(self.once)
 
     def last_trouble(self) -> float:
-        """Return when a call failed last, for good or for the first time, of the monotonic clock; 0.0: none did."""
+        """Return when a call last failed for the first time, or was made that failed for good, of the monotonic clock;
+        0.0: none did."""
         moments = [moment for moment, _ in self.failed + self.once]
         return self.began + max(moments) if moments else 0.0
 
@@ -104,7 +106,7 @@ class Calling(ABC):
             await asyncio.sleep(_PAUSE_SECONDS)
             reason = await self._ask((number + 1) % self._machines, number)
         if reason is not None:
-            self.record.failed.append((time.monotonic() - began, reason))
+            self.record.failed.append((asked - began, reason))
         self.record.slowest_seconds = max(self.record.slowest_seconds, time.monotonic() - asked)
 
     @abstractmethod

@@ -20,7 +20,7 @@ from solders.transaction import VersionedTransaction
 from tests.cluster.machine_clients import AGAIN, Calling
 
 _TIMEOUT_SECONDS = 40.0  # A race takes 12 s at most, and its preparation some more.
-_OUTCOME_SECONDS = 120.0  # A replica that was killed has its keys for up to 60 s.
+_OUTCOME_SECONDS = 75.0  # A replica that was killed has its keys for up to 60 s.
 _LOOK_SECONDS, _BLOCKHASH_SECONDS = 1.0, 5.0
 _IN_USE = 409
 _LAMPORTS = 2_000_000

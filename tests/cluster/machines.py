@@ -224,6 +224,7 @@ class Machines:
             "RAY_REDIS_ADDRESS": f"{STORES}:{_REDIS_OF_RAY}",
             # Of this test alone: processes of four Rays share two cores, and their files a small disk.
             "RAY_object_store_memory_monitor_interval_ms": "0",
+            "RAY_raylet_start_wait_time_s": "100",
             **self._settings,
         }
 
