@@ -5,6 +5,7 @@ import msgspec
 from actors.accounts.account import Account, apply
 from actors.accounts.admission import decide_hold, figures
 from actors.accounts.core import decide_settle, decide_void
+from actors.accounts.hourly_limit import HOUR_SECONDS, HourlyLimitSet, HourlySetting, HoursLearnt, Learnt
 from actors.accounts.named_keys import DAY_MS, KeyLimits, KeyProfile, KeySpending, StoredKey, keys_of, write_limits
 from actors.calls import FIRST_ALLOWANCE, HoldItem, HoldRequest, KeyProof, ProvenProof, operation_at
 from actors.units import routing_bytes
@@ -128,6 +129,24 @@ def test_an_open_stream_pays_from_its_keys_budget() -> None:
     take(account, decide_hold(account, allowance(1, 50), START).event)
     assert decide_hold(account, allowance(2, 50), START).verdicts == ("KEY_BUDGET_EXCEEDED",)
     assert decide_hold(account, allowance(3, 10), START).verdicts == (None,)
+
+
+def test_an_open_stream_holds_no_more_ahead_than_its_key_and_its_hour_allow() -> None:
+    """Rules of calls hold for the credits that a stream holds ahead, of which nobody sees an answer."""
+    ahead = HoldRequest(
+        operation_at(b"replica1" + bytes(8), FIRST_ALLOWANCE + 1),
+        ProvenProof(ALICE, 1),
+        (HoldItem("accountNotification", 50),),
+    )
+    account = with_key(KeyLimits(methods=("READ_CHEAP",)))
+    found = decide_hold(account, ahead, START)
+    assert (found.verdicts, found.event, found.stopped) == (("METHOD_NOT_ALLOWED",), None, False)
+    account = with_key(KeyLimits())
+    apply(account, HourlyLimitSet(HourlySetting(49)))
+    apply(account, HoursLearnt(Learnt(START.wall_ms // 1000 // HOUR_SECONDS, None, 0)))
+    found = decide_hold(account, ahead, START)
+    assert (found.verdicts, found.event, found.stopped) == (("HOURLY_LIMIT_EXCEEDED",), None, True)
+    assert account.purse.held == 0
 
 
 def test_a_key_is_told_its_own_figures() -> None:

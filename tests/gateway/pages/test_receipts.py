@@ -4,13 +4,15 @@ from typing import Any
 
 import pytest
 
+from actors.accounts.key_requests import CreateKey
 from actors.accounts.ledger_clock import LedgerClock
+from actors.accounts.named_keys import KeyLimits
 from actors.accounts.sealing import Sealing
 from actors.accounts.seals_store import SealsStore
 from actors.gateway.pages.receipts import ReceiptPages
 from actors.receipts.root_keys import KeySeal
 from ledger_gateway.receipts import check, digest_of, public_keys, read_receipts
-from tests.gateway.world import Wallet, World, a_world, call
+from tests.gateway.world import Wallet, World, a_world, call, constant
 
 
 class Pages(ReceiptPages):
@@ -106,6 +108,27 @@ async def test_another_account_sees_nothing_of_it() -> None:
         own = read_receipts((await get(world, stranger, "/account/receipts")).json())
         assert {one.account for one in own} == {stranger.text} and all(not one.entry.request_id for one in own)
         assert (await world.http.get(path)).status_code == 402
+
+
+async def test_a_named_key_sees_no_facts_of_its_account() -> None:
+    """Not when it asks for them, not among others, and not in a chain, whose every entry would have to be shown."""
+    pages = Pages()
+    async with a_world(pages=pages.pages()) as world:
+        pages.open(world)
+        customer = await world.customer(1_000)
+        named = (await world.shard.ask(CreateKey(customer.pubkey, "bot", KeyLimits()))).value
+        assert named is not None
+        await world.rpc(customer, call())
+        await pages.sealing.finish()
+        own = read_receipts((await get(world, customer, "/account/receipts?type=fact")).json())
+        newest = f"{own[-1].entry.at_ms}-{own[-1].entry.number}"
+        customer.api_key = named.text
+        for path in ("/account/receipts?type=fact", f"/account/consistency?from={newest}"):
+            refused = await get(world, customer, path)
+            assert (refused.status_code, constant(refused)) == (403, "METHOD_NOT_ALLOWED")
+        assert (await get(world, customer, f"/account/receipts/{newest}")).status_code == 404
+        seen = read_receipts((await get(world, customer, "/account/receipts")).json())
+        assert own and seen and {one.entry.number for one in own}.isdisjoint(one.entry.number for one in seen)
 
 
 async def test_what_is_in_no_statement_is_told_as_such() -> None:

@@ -182,6 +182,14 @@ async def test_terms_that_were_not_offered_are_refused(world, desk, changes):
     assert desk.paid == []
 
 
+@pytest.mark.parametrize("changes", [{"network": "solana"}, {"scheme": "upto"}, {"network": 5}])
+async def test_another_network_or_scheme_of_version_1_is_refused(world, desk, changes):
+    """A payment for another chain would be settled on this one, or asked of a node that cannot know it."""
+    response = await world.rpc(None, call(), **{"X-PAYMENT": header_v1(**changes)})
+    assert response.status_code == 402 and "payment-required" in response.headers
+    assert desk.paid == []
+
+
 def test_the_echo_may_hold_more_than_was_offered():
     """Clients echo the blockhash hint, which is another one in every answer, and keys of their own."""
     more = accepted(12_345, extra={"feePayer": SPONSOR, "recentBlockhash": "x", "lastValidBlockHeight": "1", "a": 1})

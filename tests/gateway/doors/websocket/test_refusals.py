@@ -16,6 +16,8 @@ from actors.gateway.doors.websocket.refusals import REASON_BYTES_MAX, close_of
         (Refusal(Err.PAYMENT_REQUIRED), False, False, 4002, "insufficient_credits: no credential was sent; send"),
         (Refusal(Err.PAYMENT_REQUIRED), False, True, 4002, "insufficient_credits: this wallet has no account; deposit"),
         (Refusal(Err.INSUFFICIENT_CREDITS), False, True, 4002, "insufficient_credits: deposit USDC, then connect"),
+        (Refusal(Err.KEY_BUDGET_EXCEEDED), False, True, 4002, "key_budget_exceeded: "),
+        (Refusal(Err.HOURLY_LIMIT_EXCEEDED), False, True, 4002, "hourly_limit_exceeded: "),
         (Refusal(Err.METHOD_NOT_ALLOWED, "it is suspended"), False, True, 1008, "policy_violation: it is suspended"),
     ],
 )
