@@ -12,6 +12,7 @@ from tests.test_config_loader import mistakes
         ("LEDGER_GEYSER__QUEUE_BYTES_MAX", 1 << 16, 1 << 40),
         ("LEDGER_GEYSER__REPLAY_SLOTS", 0, 100_000),
         ("LEDGER_STREAMS__SOCKETS_MAX", 1, 10**9),
+        ("LEDGER_STREAMS__SILENT_SECONDS_MAX", 1, 300),
         ("LEDGER_SIGNALS__STREAM_ENTRIES_MAX", 1_000, 10**9),
     ],
 )
