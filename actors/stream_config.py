@@ -35,7 +35,7 @@ class StreamsConfig(Branch):
     )
     hub_waiting_bytes_max: Bytes = Field(64 << 20, ge=1 << 20, description="the same for a replica; more become a gap")
     topics_max: Count = Field(200_000, ge=100, description="different subscriptions at the nodes at the same time")
-    silent_seconds_max: float = Field(10.0, gt=0, le=300, description="a node's WebSocket without a new slot ends then")
+    silent_seconds_max: float = Field(10.0, ge=1, le=300, description="a node's WebSocket without a new slot ends then")
 
 
 class SignalsConfig(Branch):

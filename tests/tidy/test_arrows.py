@@ -9,7 +9,7 @@ from tests.tidy.sources import ROOT, Source, embedded_chain, imports, over, prod
 # Shared files, lowest first: a file may import those before it.
 SHARED = (
     *("release", "growing", "addresses", "units", "times", "clock", "errors", "provider_config"),
-    *("operator_config", "pricing_config", "config", "config_loader"),
+    *("operator_config", "pricing_config", "stream_config", "config", "config_loader"),
     *("x402_types", "request_ids", "calls", "events", "pages"),
     *("place_shares", "actor_settings"),
     *("background", "gathered", "start_line", "side_program", "side_process", "leaving", "free_memory"),

@@ -150,8 +150,13 @@ class Chain:
         return int((await self.ask("getBalance", str(pubkey), {"commitment": "confirmed"}))["value"])
 
     async def exists(self, address: Pubkey) -> bool:
+        return await self.program_of(address) is not None
+
+    async def program_of(self, address: Pubkey) -> str | None:
+        """Return the program that owns this account. None: there is no such account."""
         config = {"commitment": "confirmed", "encoding": "base64"}
-        return (await self.ask("getAccountInfo", str(address), config))["value"] is not None
+        found = (await self.ask("getAccountInfo", str(address), config))["value"]
+        return None if found is None else str(found["owner"])
 
     async def land(self, payer: Keypair, *instructions: Instruction) -> str:
         """Send one transaction with these instructions, wait until it is confirmed, and return its signature."""
@@ -189,12 +194,16 @@ async def open_deposit_account(chain: Chain, config: Config, sponsor: Keypair) -
     account = deposit_account(config)
     if await chain.exists(account):
         return False
+    mint = mint_of(config.payments)
+    if await chain.program_of(Pubkey.from_string(mint)) != addresses.TOKEN_PROGRAM:
+        name = "payments.network" if config.payments.usdc_mint is None else "payments.usdc_mint"
+        raise SponsorFailed(f"{name}: USDC is {mint} by it, no mint of this chain; correct {environment_name(name)}")
     assert config.payments.deposit_wallet is not None
     accounts = [
         AccountMeta(sponsor.pubkey(), True, True),
         AccountMeta(account, False, True),
         AccountMeta(Pubkey.from_string(config.payments.deposit_wallet), False, False),
-        AccountMeta(Pubkey.from_string(mint_of(config.payments)), False, False),
+        AccountMeta(Pubkey.from_string(mint), False, False),
         AccountMeta(_SYSTEM_PROGRAM, False, False),
         AccountMeta(_TOKEN_PROGRAM, False, False),
     ]

@@ -30,6 +30,7 @@ from actors.telemetry.traces import tracing_mistake
 
 _PORT_MAX = 65_535
 _INTERNAL = "LEDGER_SERVE__INTERNAL_PORT_FIRST"
+_SLOTS_SILENT_MIN = 2  # Of a node's WebSocket that counts as working.
 _HOST = "LEDGER_SERVE__HOST"
 _INTERNAL_WANTED = "the first of 1,000 free ports"
 _ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound.
@@ -76,6 +77,7 @@ def _mistakes(config: Config) -> Iterator[str]:
     yield from _webhook_mistakes(config)
     yield from _proxy_mistakes(config)
     yield from _pricing_mistakes(config)
+    yield from _slot_mistakes(config)
     if (mistake := tracing_mistake(config.telemetry)) is not None:
         yield mistake
 
@@ -154,6 +156,16 @@ def _pricing_mistakes(config: Config) -> Iterator[str]:
             near = get_close_matches(method, known, 1)
             meant = f"did you mean {near[0]}?" if near else "GET /pricing has those that cost something"
             yield f"pricing.lists.{name}.methods: {method[:64]!r} is no method with a price; {meant}"
+
+
+def _slot_mistakes(config: Config) -> Iterator[str]:
+    """Without this check every slot of the embedded chain would come too late for the subscriptions."""
+    least = _SLOTS_SILENT_MIN * config.devnode.slot_ms / 1_000
+    if config.upstream.node_url is None and config.streams.silent_seconds_max < least:
+        yield (
+            f"streams.silent_seconds_max: {config.streams.silent_seconds_max:g}, wanted at least {least:g}, "
+            f"{_SLOTS_SILENT_MIN} slots of devnode.slot_ms; correct one of the two"
+        )
 
 
 def _proxy_mistakes(config: Config) -> Iterator[str]:

@@ -65,7 +65,7 @@ def add_cluster(cli: typer.Typer) -> None:
         if count > most:
             fail(f"at most {most} {kind}: choose fewer")
         spread = with_instance(data_dir, lambda instance: _scaled(instance, director, count, wait))
-        is_replaced = spread["wanted"] != count
+        is_replaced = spread.get("wanted", count) != count
         is_done = not is_replaced and (not wait or spread["is_even"])
         rows = {"kind": kind.value, **spread}
         if print_document(rows):
@@ -110,7 +110,7 @@ def _scaled(instance: operator.Instance, director: str, count: int, wait: bool) 
             if wait and text != told:
                 say(text)
                 told = text
-            if not wait or spread["is_even"] or spread["wanted"] != count or clock.monotonic() > deadline:
+            if not wait or spread["is_even"] or spread.get("wanted", count) != count or clock.monotonic() > deadline:
                 return spread
             asyncio.run(asyncio.sleep(_LOOK_SECONDS))
 

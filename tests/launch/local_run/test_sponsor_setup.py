@@ -9,6 +9,7 @@ import pytest
 from pydantic import SecretStr
 from solders.keypair import Keypair
 
+from actors import addresses
 from actors.config import Config, ConfigError, PaymentsConfig, UpstreamConfig
 from actors.deposits.x402.sponsor_key import key_text, unseal
 from actors.launch.local_run import sponsor_setup
@@ -98,6 +99,10 @@ async def test_the_embedded_chain_is_prepared_once(start_devnode: StartDevnode) 
         moved = await sponsor_setup.move_lamports(chain, sponsor, new.pubkey())
         assert moved == before - 5_000 == await chain.lamports(new.pubkey())
         assert await sponsor_setup.move_lamports(chain, sponsor, new.pubkey()) == 0
+    for name, value in (("usdc_mint", DEPOSIT), ("usdc_mint", addresses.SYSTEM_PROGRAM), ("network", "mainnet")):
+        payments = filled.payments.model_copy(update={name: value})
+        with pytest.raises(sponsor_setup.SponsorFailed, match=rf"^payments\.{name}: .* correct LEDGER_PAYMENTS__"):
+            await sponsor_setup.prepare_embedded(filled.model_copy(update={"payments": payments}))
 
 
 async def test_a_node_that_is_not_there_is_said_so() -> None:

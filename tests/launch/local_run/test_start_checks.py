@@ -198,3 +198,12 @@ def test_more_replicas_than_ray_has_room_for_are_refused() -> None:
     start_checks.require_room(load({}).config, 1)
     with pytest.raises(ConfigError, match=r"gateway\.replicas: 21, .* 2 cores .* room for 20; .*GATEWAY__REPLICAS"):
         start_checks.require_room(load({"LEDGER_GATEWAY__REPLICAS": "21"}).config, 2)
+
+
+def test_slots_longer_than_a_node_may_be_silent_are_refused() -> None:
+    """Rule: two settings that contradict each other are told; every subscription would have a gap at each slot."""
+    (told,) = mistakes({"LEDGER_DEVNODE__SLOT_MS": "60000"})
+    assert told.startswith("streams.silent_seconds_max: 10, wanted at least 120") and "devnode.slot_ms" in told
+    assert mistakes({"LEDGER_DEVNODE__SLOT_MS": "60000", "LEDGER_STREAMS__SILENT_SECONDS_MAX": "120"}) == []
+    own = NODE | {"LEDGER_PAYMENTS__DEPOSIT_WALLET": WALLET, "LEDGER_DEVNODE__SLOT_MS": "60000"}
+    assert mistakes(own) == [], "the embedded chain is not started"
