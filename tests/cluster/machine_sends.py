@@ -24,6 +24,7 @@ _OUTCOME_SECONDS = 75.0  # A replica that was killed has its keys for up to 60 s
 _LOOK_SECONDS, _BLOCKHASH_SECONDS = 1.0, 5.0
 _IN_USE = 409
 _LAMPORTS = 2_000_000
+_BASE_CREDITS = 2
 _TEXT = {"Content-Type": "application/json"}
 
 
@@ -43,6 +44,12 @@ class Senders(Calling):
     @property
     def credits(self) -> int:
         return sum(self._credits.values())
+
+    @property
+    def not_told(self) -> int:
+        """Return how many credits sends without an outcome may cost: one that is proven not to have landed costs its
+        base price, which takes minutes after its blockhash has expired."""
+        return _BASE_CREDITS * len(self._sent.keys() - self._credits.keys())
 
     async def _open(self, stack: contextlib.AsyncExitStack) -> None:
         timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS, sock_connect=2.0)

@@ -18,7 +18,9 @@ from tests.stream_checks.websocket_kills import ALLOWANCE_CREDITS, CONNECT_CREDI
 
 _OPEN_SECONDS, _SOCKETS = 5.0, 8
 _RESTARTS, _UNAVAILABLE = 1012, -32003  # The close code; the error that stands for HTTP's 502 and 503.
-_OPTIONS: dict[str, Any] = {"compression": None, "ping_interval": None, "open_timeout": 5.0}
+# With pings: a machine that cannot be reached any more is noticed within seconds, and the socket opened elsewhere.
+_OPTIONS: dict[str, Any] = {"compression": None, "open_timeout": 5.0, "close_timeout": 1.0, "ping_interval": 2.0}
+_OPTIONS["ping_timeout"] = 5.0
 
 
 class SocketEnded(Exception):
