@@ -164,7 +164,7 @@ def read_headers(headers: list[tuple[bytes, bytes]]) -> HeaderFacts:
             elif name in _PAYMENTS:
                 facts.pays = True
             else:
-                compressed = value.strip().lower() not in (b"", b"identity")
+                compressed = compressed or value.strip().lower() not in (b"", b"identity")
     if lengths + chunked > 1:
         facts.fault = _AMBIGUOUS
     elif compressed:

@@ -51,6 +51,7 @@ async def test_a_client_that_leaves_while_sending_is_not_answered():
         ([(b"content-length", b"1"), (b"transfer-encoding", b"chunked")], False),
         ([(b"content-encoding", b"gzip")], False),
         ([(b"content-encoding", b"identity, br")], False),
+        ([(b"content-encoding", b"gzip"), (b"content-encoding", b"identity")], False),
     ],
 )
 @pytest.mark.threat(7)
