@@ -134,8 +134,10 @@ def test_a_link_that_is_cut_is_noticed_within_seconds(cluster: Cluster) -> None:
         with without_link(worker):
             time.sleep(_CUT_SECONDS)
 
-    outcome = cluster.mixed_during("an owner's worker cut off for 20 s", cut, 30.0, _LOSS)
-    cluster.brings_back(worker)
+    try:
+        outcome = cluster.mixed_during("a worker cut off for 20 s", cut, 30.0, _LOSS)
+    finally:
+        cluster.brings_back(worker)
     assert outcome.window_seconds <= _WINDOW_SECONDS_MAX, outcome.failed
 
 
@@ -143,8 +145,10 @@ def test_a_link_that_is_cut_is_noticed_within_seconds(cluster: Cluster) -> None:
 def test_a_lost_machine_is_noticed_within_seconds(cluster: Cluster) -> None:
     """All processes of a worker end at once. Whoever asks again once, elsewhere, is served again within seconds."""
     worker = cluster.worker_with_owner()
-    outcome = cluster.mixed_during("an owner's worker lost", lambda: cluster.machines.kill(worker), 30.0, _LOSS)
-    cluster.brings_back(worker)
+    try:
+        outcome = cluster.mixed_during("a worker lost", lambda: cluster.machines.kill(worker), 30.0, _LOSS)
+    finally:
+        cluster.brings_back(worker)
     assert outcome.window_seconds <= _WINDOW_SECONDS_MAX, outcome.failed
 
 
