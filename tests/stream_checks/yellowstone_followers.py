@@ -31,7 +31,10 @@ Update = tuple[str, int, Any]
 def open_channel(target: str, ca_file: Path | None = None, pings: bool = False) -> grpc.aio.Channel:
     """Open a connection that no other caller shares. ca_file: of the authority to trust; None: no TLS. pings: whether
     it notices within seconds that its machine cannot be reached any more. target: with "ipv4:", several addresses."""
-    options = [("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
+    options: list[tuple[str, int | str]] = [
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
     options += [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 500)]
     if target.startswith("ipv4:"):  # By itself gRPC would name all of them as the host that it asks.
         options += [("grpc.default_authority", target.removeprefix("ipv4:").partition(",")[0])]

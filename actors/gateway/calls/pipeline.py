@@ -113,11 +113,7 @@ class Pipeline:
                 self._in_flight -= 1
         else:
             done = Replies((), _SHED, None)
-        if self._in_flight:
-            return self.notes.noted(done, (end,), began)
-        # A call that is alone is noted in the next turn, after its answer has left; others would wait for that turn.
-        asyncio.get_running_loop().call_soon(self.notes.noted, done, (end,), began)
-        return done
+        return self.notes.noted(done, (end,), began)
 
     async def refuse(self, proof: Proof, call: BadCall, client: Client | None, cost: int = 0) -> Replies:
         """Refuse one call, and count it. cost: of the work on it (calls/refused_work.py). Returns as `single` does."""

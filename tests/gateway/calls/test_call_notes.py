@@ -88,7 +88,6 @@ async def test_calls_of_every_way_through_the_pipeline_are_noted_once() -> None:
         wallet = await world.customer(3)
         for method, params in (("getSlot", ()), ("getSlot", ()), ("getSlot", ("x", 1, 2)), ("getBlock", (5,))):
             await world.rpc(wallet, call(method, *params))
-            await asyncio.sleep(0)  # A call that is alone is noted in the turn after its answer.
         ((pubkey, noted),) = recent.take()
         assert pubkey == wallet.pubkey
         assert [one[2] for one in noted] == ["result", "result", "INVALID_PARAMS", "INSUFFICIENT_CREDITS"]
