@@ -87,9 +87,7 @@ class OwnerLink:
         if len(self._delivered) >= _NOTICE_OPERATIONS:
             self._send_notice()
         is_ahead = kind is CHARGE
-        is_last = (
-            is_ahead and request.coming == 0
-        )  # Others that were asked with it are charged already, or there are none.
+        is_last = is_ahead and request.coming == 0  # Calls that were asked ahead with it are on their way already.
         return self.link.call(kind, request, wait_ms, new_work=kind is HOLD or is_ahead, is_last=is_last)
 
     def charged(self, request: SettleRequest) -> None:

@@ -284,7 +284,7 @@ class _Session(FrameConnection):
             told = [(sequence, UNKNOWN) for sequence, _ in replies] if failed else replies
             if self._waiting:
                 self._answer(number, frame_number, told)
-            else:  # Nothing else becomes ready in this turn, so another turn of the loop would only delay the answer.
+            else:  # No other reply waits for a group, so another turn of the loop would only delay this one.
                 self._ready.append(message(number, (frame_number, told)))
                 self._flush()
 

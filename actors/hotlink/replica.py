@@ -4,8 +4,8 @@ Implements: design, "Measured facts" (coalesced frames, few in flight of each ki
 again, and sends unanswered requests again). Every request must be idempotent by its own operation id, because it is
 sent again after a break, and when the owner did not know the outcome. owner.py is the other end.
 
-Calls of one turn of the event loop wait for one flush at its end, which writes the frames of all kinds at once. A call
-that is alone flushes at once.
+Calls of one turn of the event loop wait for one flush at its end, which writes the frames of all kinds at once. The
+last of some calls that were asked ahead flushes at once.
 
 When full: while the transport's buffer is full, or two frames of a kind with at least FEW_CALLS calls are
 in flight, calls wait on their lane; from UNANSWERED_MAX on, new work is refused.

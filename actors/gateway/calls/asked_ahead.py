@@ -113,7 +113,7 @@ class AskedAhead:
         if found.settled is None:
             return outcomes.one_not_held(admitted, held)
         reply = outcomes.settled_reply(admitted.id, answer, ending, settle, found.settled, held)
-        if found.settled.ok:  # What nobody waits for is done in the next turn, after the answer has left.
+        if found.settled.ok:  # The call is counted in the next turn, after its answer has left.
             asyncio.get_running_loop().call_soon(self._count_end, reply, settle, found.settled, began)
         else:
             self._count_end(reply, settle, found.settled, began)

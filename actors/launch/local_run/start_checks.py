@@ -55,7 +55,7 @@ def require_startable(config: Config, secrets_folder: Path | None = None) -> Non
     secrets_folder: of the data folder, which need not exist yet; it may have a sealed key.
     """
     if secrets_folder is not None and not os.access(secrets_folder, os.R_OK | os.X_OK):
-        secrets_folder = None  # Whoever opens the data folder tells why.
+        secrets_folder = None  # The step that opens the data folder tells why.
     local = (_certificate_mistakes, _folder_mistakes, _port_mistakes)
     found = [*_mistakes(config), *(mistake for of in local for mistake in of(config))]
     _raise([*found, *_key_mistakes(config, secrets_folder)])
