@@ -13,6 +13,7 @@ It stops doing so for pieces as large as one that was freed before, but the part
 
 import asyncio
 import ctypes
+import gc
 import logging
 from collections.abc import Callable
 from functools import cache
@@ -64,6 +65,18 @@ def reuse() -> bool:
         return False
     thresholds = (_MMAP_THRESHOLD, _FROM_HEAP_BYTES_MAX), (_TRIM_THRESHOLD, 2 * _FROM_HEAP_BYTES_MAX)
     return all(library.mallopt(name, size) == 1 for name, size in thresholds)
+
+
+def tune_gc() -> None:
+    """Make garbage collection rare, without all present objects, and give free memory back. Call it after a start.
+
+    A request makes few reference cycles, and by default the collector runs every few requests. Where a
+    flood makes many, one pass over 50,000 young objects holds the loop for 15 to 24 ms, and one over 10,000 for 5 ms.
+    """
+    gc.collect()
+    trim()
+    gc.freeze()
+    gc.set_threshold(10_000, 50, 50)
 
 
 class FreeMemory:

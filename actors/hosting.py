@@ -7,32 +7,29 @@ directly. Actors that have one process together (small_actors.py) are placed and
 """
 
 import asyncio
-import gc
+import contextlib
 import logging
 import os
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from actors import small_actors
 from actors.actor_methods import has_method
 from actors.actor_settings import differences, fingerprint, part_of
-from actors.background import Background
 from actors.config import Config
-from actors.free_memory import trim
-from actors.seats import seat
-from actors.small_actors import SHARED_ACTOR_NAME, ActorFailed, LocalHandle, RaySpecs, SharedHandle, Spec
+from actors.seats import NODE_LABEL, next_best, seat
+from actors.small_actors import APART, SHARED_ACTOR_NAME, ActorFailed, LocalHandle, RaySpecs, SharedHandle, Spec
 
 logger = logging.getLogger(__name__)
 
 NAMESPACE = "ledger-gateway"
 _ANSWER_SECONDS = 10.0
 _CONNECT_SECONDS = 5.0
+_START_SECONDS = 120.0  # Of a new process, on a machine where much else starts.
 _PLACE_TRIES = 3
 _SHARED_SECONDS = 30.0  # Includes the start of its process: a name without an actor has no owner yet.
-_PULSE_SECONDS = 5.0
-_STARTING_PULSES = 3
 _NODE_CHARACTERS = 12  # Of a node's id, in the names of actors: 48 random bits.
 
 
@@ -81,44 +78,89 @@ def place(
     """
     import ray
     from ray.exceptions import RayError
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+    spec = Spec(name, fingerprint, plain_class, arguments, calls_at_once)
     if may_share and (shared := _shared_process()) is not None:
-        spec = Spec(name, fingerprint, plain_class, arguments)
         try:
             if ray.get(shared.place.remote(spec), timeout=_SHARED_SECONDS):
                 return Reference(name, SharedHandle(shared, name))
         except RayError:
             return Reference(name)  # It is starting, or restarting with the other settings, which it has stored.
-    node = on_node or seat(name, ray.nodes())
+    nodes = ray.nodes()
 
     for _ in range(_PLACE_TRIES):
-        handle = (
-            ray.remote(plain_class)
-            .options(
-                name=name,
-                namespace=NAMESPACE,
-                lifetime="detached",
-                get_if_exists=True,
-                max_restarts=-1,
-                max_task_retries=0,
-                num_cpus=0,
-                max_concurrency=calls_at_once,
-                scheduling_strategy=None
-                if node is None
-                else NodeAffinitySchedulingStrategy(node, soft=on_node is None),
-            )
-            .remote(*arguments)
-        )
+        handle = _created(spec, nodes, on_node or seat(name, nodes), stays=on_node is not None)
         try:
             found = str(ray.get(handle.fingerprint.remote(), timeout=_ANSWER_SECONDS))
         except RayError:
             return Reference(name, handle)  # The actor is restarting; the next call of `place` checks it again.
         if found == fingerprint:
+            if on_node is None:
+                RaySpecs(APART).keep(spec)
             return Reference(name, handle)
         logger.warning("%s is replaced: it has other settings (%s)", name, differences(found, fingerprint))
         ray.kill(handle, no_restart=True)
     raise ActorUnreachable(f"{name}: another process keeps placing it with other settings")
+
+
+def _created(spec: Spec, nodes: list[dict[str, Any]], node: str | None, stays: bool = False) -> Any:
+    """Return Ray's handle of the actor with this name, which starts on that node where none runs. None: on any.
+
+    stays: it starts on no other node once that is lost; else on a worker, and on the head where there is none.
+    """
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    where: dict[str, Any] = {}
+    if node is not None and stays:
+        where = {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)}
+    elif node is not None:
+        where = {"label_selector": {NODE_LABEL: node}, "fallback_strategy": next_best(nodes)}
+    actor = ray.remote(spec.actor_class).options(
+        name=spec.name,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        get_if_exists=True,
+        max_restarts=-1,
+        max_task_retries=0,
+        num_cpus=0,
+        max_concurrency=spec.calls_at_once,
+        **where,
+    )
+    return actor.remote(*spec.arguments)
+
+
+def start_on(spec: Spec, node: str) -> None:
+    """Start an actor on this node, and end the one with its name that runs elsewhere. Needs a connected Ray; blocks
+    for as long as a new process takes to start. Raises ActorUnreachable."""
+    import ray
+    from ray.exceptions import RayError
+
+    with contextlib.suppress(ValueError):  # It does not run.
+        ray.kill(ray.get_actor(spec.name, namespace=NAMESPACE), no_restart=True)
+    for left in reversed(range(_PLACE_TRIES)):
+        try:
+            ray.get(_created(spec, ray.nodes(), node).fingerprint.remote(), timeout=_START_SECONDS)
+            break
+        except RayError as error:  # Its name may belong to the one that is ending.
+            if not left:
+                raise ActorUnreachable(f"{spec.name}: {type(error).__name__}") from error
+    RaySpecs(APART).keep(spec)
+
+
+def machines() -> dict[str, dict[str, Any]]:
+    """Return Ray's description of the nodes that are alive, by their ids. Empty for a local run, which has one."""
+    return (
+        {}
+        if _shared_process() is not None
+        else {one["NodeID"]: one for one in _connected_ray().nodes() if one["Alive"]}
+    )
+
+
+def kept_specs() -> dict[str, Spec]:
+    """Return how each running actor was placed, by its name, but for those that each node has."""
+    running = names()
+    return {spec.name: spec for spec in RaySpecs(APART).all() if spec.name in running}
 
 
 def _shared_process() -> Any:
@@ -185,6 +227,7 @@ def remove(name: str) -> None:
     """End the actor of this name, if there is one."""
     import ray
 
+    RaySpecs(APART).forget(name)
     try:
         ray.kill(ray.get_actor(name, namespace=NAMESPACE), no_restart=True)
     except ValueError:  # It does not exist, or another process was faster; or it shares its process.
@@ -297,50 +340,6 @@ class StartingActor(ABC):
     @abstractmethod
     async def _open(self) -> None:
         """Open connections and start loops."""
-
-
-class ActorClient:
-    """A client of one actor, in one replica. It asks for the actor's health every few seconds, because an actor that
-    Ray restarted begins with its first call."""
-
-    def __init__(self, handle: Any, answer_seconds: float = _ANSWER_SECONDS) -> None:
-        self._handle, self._answer_seconds = handle, answer_seconds
-        self._background = Background(logger, "asking for an actor's health failed")
-        self.state: Mapping[str, Any] = {}  # The latest health; empty while the actor does not answer.
-        self._has_answered, self._unanswered = False, 0
-
-    def start(self) -> None:
-        self._background.start(self._pulse())
-
-    async def stop(self) -> None:
-        await self._background.stop()
-
-    @property
-    def is_starting(self) -> bool:
-        """Return whether the actor has never answered, and started only recently."""
-        return not self._has_answered and self._unanswered < _STARTING_PULSES
-
-    async def _pulse(self) -> None:
-        while True:
-            try:
-                self.state = await ask(self._handle, "health", wait_seconds=self._answer_seconds)
-                self._has_answered, self._unanswered = True, 0
-            except ActorUnreachable:
-                self.state = {}
-                self._unanswered += 1
-            await asyncio.sleep(_PULSE_SECONDS)
-
-
-def tune_gc() -> None:
-    """Make garbage collection rare, without all present objects, and give free memory back. Call it after a start.
-
-    A request makes few reference cycles, and by default the collector runs every few requests. Where a
-    flood makes many, one pass over 50,000 young objects holds the loop for 15 to 24 ms, and one over 10,000 for 5 ms.
-    """
-    gc.collect()
-    trim()
-    gc.freeze()
-    gc.set_threshold(10_000, 50, 50)
 
 
 def connect(address: str) -> None:

@@ -22,6 +22,7 @@ FRONT_SECONDS = 3.0  # Two health checks of the front, one second apart, and a m
 _FRONT_SHARE, _LAST_SHARE = 0.4, 0.8
 # At 20,000 sockets in 21 s 19 end in a tick, which takes about 2 ms of the loop.
 _TICK_SECONDS = 0.02
+_PRESENT_SECONDS = 4.0  # At 20,000 sockets 100 end in a tick.
 
 
 class LeavingStreams(Protocol):
@@ -70,11 +71,17 @@ class Leaving:
         self.is_leaving = True
         for kind in self._kinds:
             kind.stop_taking()
-        self._background.start(self._end_all(grace_seconds))
+        self._background.start(self._end_all(*window(grace_seconds)))
 
-    async def _end_all(self, grace_seconds: float) -> None:
+    def end_present(self) -> None:
+        """End the streams of now within a few seconds, because this process cannot serve them. It does not leave: new
+        ones are taken again when it serves."""
+        logger.error("this process reaches neither the ledger nor Redis; its streams end, so that clients go elsewhere")
+        self._background.start(self._end_all(0.0, _PRESENT_SECONDS))
+
+    async def _end_all(self, first: float, last: float) -> None:
+        """first, last: when the first stream ends, and the last one, in seconds from now."""
         began = self._clock.monotonic()
-        first, last = window(grace_seconds)
         await self._sleep(first)
         ended = [0] * len(self._kinds)
         share = 0.0

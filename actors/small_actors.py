@@ -17,16 +17,19 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 SHARED_ACTOR_NAME = "small-actors"
-_KEY_PREFIX = b"ledger-gateway small actor "
+_TOGETHER = b"ledger-gateway small actor "
+APART = b"ledger-gateway actor "  # Of actors with a process of their own, so that they can be started elsewhere.
 
 
 class Spec(NamedTuple):
-    """Description of an actor. fingerprint: of its settings, from actor_settings.py."""
+    """Description of an actor. fingerprint: of its settings, from actor_settings.py. calls_at_once: as of
+    hosting.place; of an actor with a process of its own."""
 
     name: str
     fingerprint: str
     actor_class: Callable[..., Any]
     arguments: tuple[Any, ...]
+    calls_at_once: int | None = None
 
 
 class NoSuchActor(Exception):
@@ -50,33 +53,33 @@ class Specs(Protocol):
 
 
 class RaySpecs:
-    """Kept by Ray's head. Needs a connected Ray. Blocks."""
+    """Kept by Ray's head. Needs a connected Ray. Blocks. prefix: of the keys."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: bytes = _TOGETHER) -> None:
         from ray.experimental import internal_kv
 
-        self._store = internal_kv
+        self._store, self._prefix = internal_kv, prefix
 
     def names(self) -> list[str]:
-        keys: list[bytes] = self._store._internal_kv_list(_KEY_PREFIX)
-        return sorted(key.removeprefix(_KEY_PREFIX).decode() for key in keys)
+        keys: list[bytes] = self._store._internal_kv_list(self._prefix)
+        return sorted(key.removeprefix(self._prefix).decode() for key in keys)
 
     def has(self, name: str) -> bool:
-        return bool(self._store._internal_kv_exists(_KEY_PREFIX + name.encode()))
+        return bool(self._store._internal_kv_exists(self._prefix + name.encode()))
 
     def all(self) -> list[Spec]:
         from ray import cloudpickle
 
-        kept = (self._store._internal_kv_get(_KEY_PREFIX + name.encode()) for name in self.names())
+        kept = (self._store._internal_kv_get(self._prefix + name.encode()) for name in self.names())
         return [Spec(*cloudpickle.loads(value)) for value in kept if value is not None]
 
     def keep(self, spec: Spec) -> None:
         from ray import cloudpickle
 
-        self._store._internal_kv_put(_KEY_PREFIX + spec.name.encode(), cloudpickle.dumps(tuple(spec)))
+        self._store._internal_kv_put(self._prefix + spec.name.encode(), cloudpickle.dumps(tuple(spec)))
 
     def forget(self, name: str) -> None:
-        self._store._internal_kv_del(_KEY_PREFIX + name.encode())
+        self._store._internal_kv_del(self._prefix + name.encode())
 
 
 class SmallActors:

@@ -20,7 +20,7 @@ import orjson
 import uvicorn
 
 from actors.clock import Clock, SystemClock
-from actors.hosting import tune_gc
+from actors.free_memory import tune_gc
 from actors.http_server.choice import CautiousApp, http_server
 from actors.http_server.exchange import Doorway
 from devnode.admin import admin_routes

@@ -11,6 +11,7 @@ import pytest
 from ray.exceptions import ActorDiedError
 
 from actors import hosting
+from actors.free_memory import tune_gc
 from bench.product import ROOT
 
 
@@ -86,7 +87,7 @@ def test_memory_is_settled_for_a_process_that_lives_long() -> None:
     """Rule: cycles are still collected, only rarely, and what is there for good is not looked through again."""
     thresholds = gc.get_threshold()
     try:
-        hosting.tune_gc()
+        tune_gc()
         assert gc.isenabled() and gc.get_threshold()[0] > thresholds[0]
         assert gc.get_freeze_count() > 0
     finally:

@@ -1,6 +1,7 @@
 """A process that leaves ends its streams evenly over its grace, whatever comes and goes meanwhile."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
@@ -89,3 +90,19 @@ async def test_a_local_run_that_stops_ends_them_within_its_second() -> None:
 async def test_a_process_that_leaves_without_grace_ends_them_at_once() -> None:
     _, (streams,) = await left_by(0.0, 50)
     assert streams.left == 0
+
+
+async def test_a_process_that_is_cut_off_ends_its_streams_and_takes_new_ones() -> None:
+    """It does not leave: when its link is back before Ray ends it, it serves on."""
+    clock = ManualClock()
+
+    async def sleep(seconds: float) -> None:
+        clock.advance(seconds)
+        await asyncio.sleep(0)
+
+    leaving, streams, began = Leaving(clock, sleep), Streams(clock, 20_000), clock.monotonic()
+    leaving.add(streams)
+    leaving.end_present()
+    await leaving._background.finish()
+    assert streams.left == 0 and streams.takes and not leaving.is_leaving
+    assert streams.ends[-1] - began < 5.0 and max(Counter(streams.ends).values()) <= 200, "the loop is not held"

@@ -7,8 +7,8 @@ is another that does: else shards that one moves away to replace their owner wou
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from actors.accounts.holders_store import RouteTable
@@ -19,7 +19,7 @@ from actors.hosting import ActorUnreachable
 from actors.ownership.api import Commanded, OwnershipUnavailable
 from actors.ownership.moves import Aim, HolderAway, MovesStalled, move_slices
 from actors.ownership.spread import blocks
-from actors.storage.connections import away_as, checked_postgres
+from actors.storage.connections import alone
 from actors.units import VIRTUAL_SHARDS
 
 logger = logging.getLogger(__name__)
@@ -41,23 +41,9 @@ _DIRECTING = 0x6F77_6E65_7273  # "owners"; any fixed number that no other progra
 NOT_NOW = (HolderAway, MovesStalled, ActorUnreachable, StoreUnavailable, OwnershipUnavailable)
 
 
-@asynccontextmanager
-async def alone_at(storage: StorageConfig) -> AsyncIterator[bool]:
-    """An Alone of all processes with this database: a lock of a connection, which ends with the process. Raises
-    StoreUnavailable."""
-    assert storage.postgres_url is not None
-    url = storage.postgres_url.get_secret_value()
-    pool = await checked_postgres(url, connections_max=1, application="directing moves of accounts")
-    try:
-        with away_as(StoreUnavailable):
-            async with pool.acquire() as connection:
-                try:
-                    yield bool(await connection.fetchval("SELECT pg_try_advisory_lock($1)", _DIRECTING))
-                finally:
-                    if not connection.is_closed():  # The server would notice the end of the pool a little later.
-                        await connection.execute("SELECT pg_advisory_unlock_all()")
-    finally:
-        pool.terminate()
+def alone_at(storage: StorageConfig) -> AbstractAsyncContextManager[bool]:
+    """An Alone of all processes with this database. Raises StoreUnavailable."""
+    return alone(storage, _DIRECTING, "directing moves of accounts", StoreUnavailable)
 
 
 class ShardMover:

@@ -15,11 +15,12 @@ from actors.accounts.api import owner_name
 from actors.accounts.balancing import KIND, ShardMover, alone_at
 from actors.accounts.holders_store import PostgresHoldersStore
 from actors.accounts.host import USES, AccountShardActor, ask_owner, running_owners
-from actors.accounts.renewing import Renewing
+from actors.accounts.renewing import Renewing, Start
 from actors.accounts.stored import StoreUnavailable
 from actors.actor_settings import fingerprint
 from actors.config import Config
 from actors.ownership.store import opened_ownership
+from actors.small_actors import Spec
 from actors.storage.connections import away_as, checked_postgres
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,31 @@ async def _renew(config: Config, setting: int) -> bool:
 
     Only one process at a time ends owners with their accounts, too: another one may have just replaced them.
     """
+
+    async def start(index: int) -> None:
+        reference = await asyncio.to_thread(_place, index, config, setting)
+        await hosting.ask(reference, "address", wait_seconds=_START_SECONDS)
+
+    try:
+        async with _renewing(config, start) as renewing:
+            for _ in range(int(_RENEWAL_SECONDS / _LOOK_SECONDS)):
+                async with alone_at(config.storage) as is_alone:
+                    if is_alone:
+                        running = await running_owners()
+                        outdated = await _outdated(config, running)
+                        if outdated and not await renewing.renew(outdated, 1 + max(map(_index_of, running))):
+                            await _place_all(await _outdated(config, await running_owners()), config, setting)
+                        return True
+                await asyncio.sleep(_LOOK_SECONDS)
+        logger.warning("another process has been moving accounts for %.0f s", _RENEWAL_SECONDS)
+    except StoreUnavailable as error:
+        logger.warning("owners of accounts cannot be replaced one by one: %s", error)
+    return False
+
+
+@asynccontextmanager
+async def _renewing(config: Config, start: Start) -> AsyncIterator[Renewing]:
+    """Raises StoreUnavailable."""
     assert config.storage.postgres_url is not None
     url = config.storage.postgres_url.get_secret_value()
     pool = await checked_postgres(url, connections_max=1, application="renewing of account owners")
@@ -72,31 +98,39 @@ async def _renew(config: Config, setting: int) -> bool:
             async with pool.acquire() as connection:
                 yield connection
 
-    async def start(index: int) -> None:
-        reference = await asyncio.to_thread(_place, index, config, setting)
-        await hosting.ask(reference, "address", wait_seconds=_START_SECONDS)
-
     async def remove(index: int) -> None:
         await asyncio.to_thread(hosting.remove, owner_name(index))
 
-    mover = ShardMover(PostgresHoldersStore(reading).routes, ask_owner, owner_name)
-    renewing = Renewing(mover, start, remove, owner_name)
     try:
-        for _ in range(int(_RENEWAL_SECONDS / _LOOK_SECONDS)):
-            async with alone_at(config.storage) as is_alone:
-                if is_alone:
-                    running = await running_owners()
-                    outdated = await _outdated(config, running)
-                    if outdated and not await renewing.renew(outdated, 1 + max(map(_index_of, running))):
-                        await _place_all(await _outdated(config, await running_owners()), config, setting)
-                    return True
-            await asyncio.sleep(_LOOK_SECONDS)
-        logger.warning("another process has been moving accounts for %.0f s", _RENEWAL_SECONDS)
-    except StoreUnavailable as error:
-        logger.warning("owners of accounts cannot be replaced one by one: %s", error)
+        mover = ShardMover(PostgresHoldersStore(reading).routes, ask_owner, owner_name)
+        yield Renewing(mover, start, remove, owner_name)
     finally:
         pool.terminate()
-    return False
+
+
+def is_owner(name: str) -> bool:
+    return name.startswith(owner_name(""))
+
+
+async def move_owner(config: Config, spec: Spec, node: str) -> bool:
+    """Start an owner of accounts on another machine, while one more has its accounts. Returns whether it was done; else
+    the owner runs where it was. spec: as it was placed; its settings stay. node: the id of the machine.
+
+    Raises StoreUnavailable, ActorUnreachable.
+    """
+    moved = _index_of(spec.name)
+
+    async def start(index: int) -> None:
+        settings, fingerprint, _, *more = spec.arguments
+        arguments = (settings, fingerprint, index, *more)
+        name = owner_name(index)
+        await asyncio.to_thread(hosting.start_on, spec._replace(name=name, arguments=arguments), node)
+        await hosting.ask(hosting.Reference(name), "address", wait_seconds=_START_SECONDS)
+
+    async with _renewing(config, start) as renewing, alone_at(config.storage) as is_alone:
+        if not is_alone:
+            return False
+        return await renewing.renew([moved], 1 + max(map(_index_of, await running_owners())))
 
 
 async def _place_all(indexes: Sequence[int], config: Config, setting: int) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from actors import hosting
 from actors.accounts.api import DepositConfirmation
+from actors.actor_client import ActorClient
 from actors.deposits.usdc.core import Outcome, confirmation
 from actors.errors import Err, Refusal
 
@@ -79,7 +80,7 @@ class DepositsClient:
     over. watchers: references to them."""
 
     def __init__(self, watchers: Sequence[Any]) -> None:
-        self._watchers = [(watcher, hosting.ActorClient(watcher, _STATE_SECONDS)) for watcher in watchers]
+        self._watchers = [(watcher, ActorClient(watcher, _STATE_SECONDS)) for watcher in watchers]
 
     def start(self) -> None:
         for _, client in self._watchers:

@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 from actors import hosting
+from actors.actor_client import ActorClient
 from actors.addresses import TIP_ACCOUNTS
 from actors.background import Background
 from actors.clock import Clock
@@ -42,7 +43,7 @@ class SendsClient:
     ) -> None:
         self._read_holders, self._clock, self._refer = read_holders, clock, refer
         self._holders: dict[int, str] = {}
-        self._racers: dict[str, hosting.ActorClient] = {}
+        self._racers: dict[str, ActorClient] = {}
         self._references: dict[str, Any] = {}
         self._reading: asyncio.Task[None] | None = None
         self._turns = count()
@@ -173,7 +174,7 @@ class SendsClient:
         self._holders = {number: owned.holder for number, owned in found.items()}
         names = set(self._holders.values())
         for name in names - self._racers.keys():
-            self._racers[name] = hosting.ActorClient(self._reference(name))
+            self._racers[name] = ActorClient(self._reference(name))
             self._racers[name].start()
         for name in self._racers.keys() - names:
             self._references.pop(name, None)
@@ -188,7 +189,7 @@ class SendsClient:
         await asyncio.sleep(seconds)
 
 
-def _relay(racer: hosting.ActorClient) -> Mapping[str, Any]:
+def _relay(racer: ActorClient) -> Mapping[str, Any]:
     found: Mapping[str, Any] = racer.state.get("relay", {})
     return found
 

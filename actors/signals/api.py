@@ -17,6 +17,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from actors import hosting
+from actors.actor_client import ActorClient
 from actors.background import Background
 from actors.signals.hub import AWAY
 from actors.signals.log import LogEntry, SignalLog, SignalLogUnavailable, cursor_key
@@ -105,7 +106,7 @@ class Classifiers:
 
     def __init__(self, log: SignalLog) -> None:
         self._log = log
-        self._classifiers: list[hosting.ActorClient] = []
+        self._classifiers: list[ActorClient] = []
         self._background = Background(logger, "looking for the classifiers failed")
 
     async def start(self) -> None:
@@ -127,7 +128,7 @@ class Classifiers:
         while len(self._classifiers) > parts:
             await self._classifiers.pop().stop()
         for part in range(len(self._classifiers), parts):
-            classifier = hosting.ActorClient(hosting.Reference(f"{ACTOR_PREFIX}{part}"))
+            classifier = ActorClient(hosting.Reference(f"{ACTOR_PREFIX}{part}"))
             classifier.start()
             self._classifiers.append(classifier)
 

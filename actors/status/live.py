@@ -6,7 +6,7 @@ the documents. Not here: who serves the pages (gateway/pages/routes.py), the par
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from actors.methods.price_lists import PriceList, price_lists
 from actors.provider_config import NodeConfig
 from actors.status import endpoints
 from actors.status.core import Health, NodeHealth, Services, Status
+from actors.status.isolation import Isolation
 from actors.status.products import Doors
 from actors.telemetry.metrics import Metrics
 from actors.upstream.node_health import Probe
@@ -136,9 +137,18 @@ class CurrentHealth:
 
 
 class LivePages:
+    """on_cut_off: called once for each time that this replica reaches neither the ledger nor Redis (isolation.py)."""
+
     def __init__(
-        self, config: Config, clock: Clock, current: CurrentHealth, parts: LiveParts, offered: OfferedParts
+        self,
+        config: Config,
+        clock: Clock,
+        current: CurrentHealth,
+        parts: LiveParts,
+        offered: OfferedParts,
+        on_cut_off: Callable[[], None] = lambda: None,
     ) -> None:
+        self._isolation, self._on_cut_off = Isolation(), on_cut_off
         self._prices, self._clock, self._current, self._parts = config.pricing, clock, current, parts
         self._started_at, self._doors = clock.now(), offered.doors
         lists = price_lists(config.pricing)
@@ -220,7 +230,10 @@ class LivePages:
         signals = parts.signals is None or parts.signals.are_read
         away = parts.owners.owners_away
         hub = parts.hub is None or parts.hub.look()
-        self._current.looked(Services(committing, reachable, relay, streaming, signals, away, hub))
+        services = Services(committing, reachable, relay, streaming, signals, away, hub)
+        self._current.looked(services)
+        if self._isolation.looked(services, self._clock.monotonic()):
+            self._on_cut_off()
 
     async def _redis_answers(self) -> bool:
         try:

@@ -111,6 +111,24 @@ async def checked_postgres(url: str, *, connections_max: int, application: str) 
         return await _make_pool(url, connections_max, application)
 
 
+@asynccontextmanager
+async def alone(storage: StorageConfig, lock: int, application: str, away: type[Exception]) -> AsyncIterator[bool]:
+    """Whether no other process with this database has this lock; it is held while the block runs, by a connection, and
+    so ends with the process. away: raised where the database does not answer."""
+    assert storage.postgres_url is not None
+    pool = await checked_postgres(storage.postgres_url.get_secret_value(), connections_max=1, application=application)
+    try:
+        with away_as(away):
+            async with pool.acquire() as connection:
+                try:
+                    yield bool(await connection.fetchval("SELECT pg_try_advisory_lock($1)", lock))
+                finally:
+                    if not connection.is_closed():  # The server would notice the end of the pool a little later.
+                        await connection.execute("SELECT pg_advisory_unlock_all()")
+    finally:
+        pool.terminate()
+
+
 async def _open_pool(url: str, connections_max: int, application: str, where: str) -> asyncpg.Pool:
     pool = await _make_pool(url, connections_max, application)
     try:

@@ -26,6 +26,7 @@ from prometheus_client.samples import Sample
 from actors import hosting, small_actors
 from actors.clock import SystemClock
 from actors.config import Config
+from actors.free_memory import tune_gc
 from actors.small_actors import SHARED_ACTOR_NAME
 from actors.telemetry import logs
 from actors.telemetry.figures import History, ProcessFigures, counted_in, gauges_in
@@ -213,7 +214,7 @@ class ReportingActor(hosting.StartingActor):
         await self._assemble()
         report = report_for_ever(config, self._name, self._metrics, serves_calls=self._serves_calls)
         self._reporting = asyncio.create_task(report)
-        hosting.tune_gc()
+        tune_gc()
 
     @abstractmethod
     async def _assemble(self) -> None:

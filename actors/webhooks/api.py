@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from actors import hosting
+from actors.actor_client import ActorClient
 from actors.background import Background
 from actors.clock import Clock
 from actors.errors import Err, Refusal
@@ -99,7 +100,7 @@ class WebhooksClient:
     ) -> None:
         self._read_holders, self._clock, self._refer = read_holders, clock, refer
         self._holders: Mapping[int, str] = {}
-        self._dispatchers: dict[str, hosting.ActorClient] = {}
+        self._dispatchers: dict[str, ActorClient] = {}
         self._references: dict[str, Any] = {}
         self._background = Background(logger, "reading the holders of webhooks failed")
 
@@ -151,7 +152,7 @@ class WebhooksClient:
         self._holders = {number: owned.holder for number, owned in found.items()}
         names = set(self._holders.values())
         for name in names - self._dispatchers.keys():  # Their health check also starts an actor that Ray has restarted.
-            self._dispatchers[name] = hosting.ActorClient(self._reference(name))
+            self._dispatchers[name] = ActorClient(self._reference(name))
             self._dispatchers[name].start()
         for name in self._dispatchers.keys() - names:
             self._references.pop(name, None)

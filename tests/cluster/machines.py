@@ -91,6 +91,9 @@ class Machines:
         return self
 
     def _bring_up(self) -> None:
+        for machine in range(self._number):  # Of a run that was killed.
+            self.kill(machine)
+        remove_network(self._number)
         make_network(self._number)
         self._start_stores()
         self._make_home()

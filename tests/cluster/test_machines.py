@@ -28,7 +28,8 @@ _ACTORS = (
     *("ServeReplica", "AccountShardActor", "SendRacerActor", "StreamHubActor"),
     *("SignalClassifierActor", "WebhookDispatcherActor", "DepositWatcherActor", "MetricsPageActor"),
 )
-_BACK_SECONDS_MAX = 120.0
+_MOVING = tuple(name for name in _ACTORS if name not in ("ServeReplica", "StreamHubActor", "MetricsPageActor"))
+_BACK_SECONDS_MAX, _SPREAD_SECONDS = 120.0, 300.0
 _WINDOW_SECONDS_MAX = 10.0  # A lost machine is given up after 6 s; its owners start elsewhere.
 
 pytestmark = pytest.mark.skipif("LONG_TESTS" not in os.environ, reason="takes minutes: set LONG_TESTS=1")
@@ -49,6 +50,16 @@ class Cluster:
         self.machines.start(machine)
         self.machines.deploy(release=json.dumps(time.time()))
         await_health(range(3))
+
+    def actors_at(self, machine: int) -> int:
+        return sum(bool(self.machines.running(machine, f"ray::{name}")) for name in _MOVING)
+
+    def await_spread(self) -> None:
+        """Wait until each worker has an owner of accounts and the head no actor that could be elsewhere."""
+        deadline = time.monotonic() + _SPREAD_SECONDS
+        while self.actors_at(0) or not all(self.machines.running(at, "ray::AccountShardActor") for at in (1, 2)):
+            assert time.monotonic() < deadline, {at: self.actors_at(at) for at in range(3)}
+            time.sleep(1.0)
 
     def worker_with_owner(self) -> int:
         """Return a machine with an owner of accounts, and not the head; where the head has all of them, the first."""
@@ -153,8 +164,29 @@ def test_a_lost_machine_is_noticed_within_seconds(cluster: Cluster) -> None:
 
 
 @pytest.mark.timeout(600)
+def test_a_machine_that_returns_gets_actors_back_and_no_call_fails(cluster: Cluster) -> None:
+    """Ray leaves them where they went when the machine was lost. Owners move with one more owner that has their
+    accounts meanwhile; the others end, and go on at their new place."""
+    machine = cluster.worker_with_owner()
+    cluster.machines.kill(machine)
+    time.sleep(_ENDED_SECONDS)
+
+    def returns() -> None:
+        cluster.machines.start(machine)
+        cluster.await_spread()
+
+    try:
+        outcome = cluster.mixed_during("a worker that returns, and gets actors", returns, 10.0)
+    finally:
+        cluster.brings_back(machine)
+    assert outcome.failed == []
+
+
+@pytest.mark.timeout(600)
 def test_a_head_that_starts_again_interrupts_the_other_machines_for_seconds(cluster: Cluster) -> None:
-    """What it knew is in Redis. Serve and the owners go on without it, and nothing is placed a second time."""
+    """What it knew is in Redis. Serve and the owners go on without it, and nothing is placed a second time. An owner
+    on the head would be away until Ray there runs again, so they do not stay there."""
+    cluster.await_spread()
 
     def restart() -> None:
         cluster.machines.kill(0)

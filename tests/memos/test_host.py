@@ -15,7 +15,7 @@ from actors.memos import host
 from actors.memos.host import MemoSenderActor
 from actors.provider_config import MemosConfig
 from actors.receipts.root_keys import KeySeal
-from actors.telemetry import logs
+from actors.telemetry import logs, metrics_page
 from tests.accounts.conftest import empty_database
 from tests.accounts.making import START
 from tests.accounts.shards import SHARDS
@@ -31,7 +31,7 @@ async def test_a_statement_of_the_ledger_comes_onto_the_chain(
 ) -> None:
     """From the database, where an owner has written it, and only with this cluster's secret."""
     monkeypatch.setattr(logs, "set_up", lambda *_: None)
-    monkeypatch.setattr(host.hosting, "tune_gc", lambda: None)
+    monkeypatch.setattr(metrics_page, "tune_gc", lambda: None)
     await as_role(owner_url, "TRUNCATE root_memos")
     world = World(tmp_path)
     async with empty_database(postgres_url, owner_url) as pool:

@@ -18,7 +18,7 @@ from actors.sends.core import RaceState
 from actors.sends.engine import EngineCall
 from actors.sends.host import SendRacerActor
 from actors.sends.slices import SLICES
-from actors.telemetry import logs
+from actors.telemetry import logs, metrics_page
 from tests.databases import as_role
 from tests.sends.conftest import EngineServer, Here
 
@@ -40,7 +40,7 @@ async def actor(
     postgres_url: str, owner_url: str, here: Here, engine_server: EngineServer, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Any]:
     monkeypatch.setattr(logs, "set_up", lambda *_: None)
-    monkeypatch.setattr(host.hosting, "tune_gc", lambda: None)
+    monkeypatch.setattr(metrics_page, "tune_gc", lambda: None)
     accounts = Accounts()
 
     async def open_settling(_: Config) -> Any:

@@ -9,6 +9,7 @@ from actors.clock import ManualClock
 from actors.config import Config, TradesConfig, UpstreamConfig
 from actors.pricing_config import PriceListConfig, PricingConfig
 from actors.provider_config import NodeConfig
+from actors.status.isolation import CUT_OFF_SECONDS
 from actors.status.live import CurrentHealth, LivePages, LiveParts, OfferedParts
 from actors.telemetry.metrics import Metrics
 from actors.trades.price_feed import SolPriceFeed
@@ -207,3 +208,21 @@ async def test_the_price_page_is_of_the_list_that_is_asked_for() -> None:
         assert document["price_list"]["name"] == shown and document["methods"]["getBlock"]["credits"] == block
         built = document["percentage_priced"]["executeSell"]
         assert (built["build_credits"], built["sol_usd"]) == (fixed, "150.000000")
+
+
+async def test_a_replica_that_reaches_neither_store_says_so_once() -> None:
+    """Its streams end then (launch/README.md, "What survives which failure"); PostgreSQL alone may be away for long."""
+    clock, told = ManualClock(), list[float]()
+    world = World()
+    parts = LiveParts(owners=world.owners, redis=world.redis)
+    pages = LivePages(CONFIG, clock, world.current, parts, OfferedParts(), lambda: told.append(clock.monotonic()))
+    world.owners.state = False
+    for _ in range(30):
+        await pages.look()
+        clock.advance(1.0)
+    assert told == []
+    world.redis.up, began = False, clock.monotonic()
+    for _ in range(30):
+        await pages.look()
+        clock.advance(1.0)
+    assert [at - began for at in told] == [CUT_OFF_SECONDS]

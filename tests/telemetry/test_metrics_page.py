@@ -216,7 +216,7 @@ async def test_an_actor_writes_its_own_log_and_reports_once_it_is_assembled(monk
         assert metrics is made._metrics
 
     monkeypatch.setattr(metrics_page.logs, "set_up", lambda _, name, __: steps.append(f"log {name}"))
-    monkeypatch.setattr(metrics_page.hosting, "tune_gc", lambda: steps.append("gc"))
+    monkeypatch.setattr(metrics_page, "tune_gc", lambda: steps.append("gc"))
     monkeypatch.setattr(metrics_page, "report_for_ever", report)
     made = Assembled(Config(), "fingerprint", "an-actor", serves_calls=True)
     await made.health()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors import hosting, small_actors
+from actors import small_actors
 from actors.config import Config
 from actors.small_actors import NoSuchActor, Spec
 from actors.telemetry import logs, metrics_page, shared_process
@@ -51,7 +51,7 @@ async def test_the_process_has_one_log_and_one_watch_of_its_loop(monkeypatch: py
 
     monkeypatch.setattr(metrics_page, "LoopWatch", Watch)
     monkeypatch.setattr(metrics_page, "_report", report)
-    monkeypatch.setattr(hosting, "tune_gc", lambda: None)
+    monkeypatch.setattr(metrics_page, "tune_gc", lambda: None)
     monkeypatch.setattr(logs, "set_up", lambda _, name, __: written.append(name))
     monkeypatch.setattr(shared_process, "RaySpecs", MemorySpecs)
     monkeypatch.setattr(small_actors, "here", None)

@@ -13,7 +13,7 @@ SHARED = (
     *("x402_types", "request_ids", "calls", "events", "pages"),
     *("place_shares", "actor_settings"),
     *("background", "gathered", "start_line", "side_program", "side_process", "leaving", "free_memory"),
-    *("actor_methods", "small_actors", "seats", "hosting"),
+    *("actor_methods", "small_actors", "seats", "hosting", "actor_client"),
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
 LEVELS: tuple[tuple[str, ...], ...] = (
@@ -155,7 +155,7 @@ OPEN = {
 }
 WIRING = "launch"
 # devnode stands for a node of the network: it may know formats and the server, and nothing of the gateway's own.
-DEVNODE_IMPORTS = {"units", "clock", "hosting", "http_server", "geyser_proto", "launch_programs"}
+DEVNODE_IMPORTS = {"units", "clock", "hosting", "free_memory", "http_server", "geyser_proto", "launch_programs"}
 DEVNODE_IMPORTS |= {"local_servers.ports", "local_servers.certificates"}
 # Folders of devnode, lowest first, as in its README; "" is the process itself.
 DEVNODE_LEVELS: tuple[tuple[str, ...], ...] = (

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from actors.actor_settings import part_of
 from actors.config import Config, ServeConfig, StorageConfig, WebhooksConfig
-from actors.telemetry import logs
+from actors.telemetry import logs, metrics_page
 from actors.upstream import replies
 from actors.webhooks import host
 from actors.webhooks.api import CreateWebhook, ListWebhooks, NotMine
@@ -40,7 +40,7 @@ async def test_the_first_call_starts_it_and_its_commands_work(
 ) -> None:
     """An actor that Ray restarted begins with its first call."""
     monkeypatch.setattr(logs, "set_up", lambda *_: None)
-    monkeypatch.setattr(host.hosting, "tune_gc", lambda: None)
+    monkeypatch.setattr(metrics_page, "tune_gc", lambda: None)
 
     async def open_owners(_: Config) -> Any:
         return world.gateway.accounts

@@ -8,17 +8,17 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from actors import hosting
+from actors.actor_client import ActorClient
 from actors.config import Config
 from actors.launch.assembly.deposit_watcher import open_node
 from actors.memos.host import place_sender
 
 
-async def watch_memos(config: Config, place: Callable[..., Any] = place_sender) -> hosting.ActorClient | None:
+async def watch_memos(config: Config, place: Callable[..., Any] = place_sender) -> ActorClient | None:
     """Return a client of the sender, which is started if it does not run. None: memos are off."""
     if not config.memos.enabled:
         return None
     # In a thread: the call blocks while a new process starts, and the replica's event loop must not.
-    client = hosting.ActorClient(await asyncio.to_thread(place, config, open_node))
+    client = ActorClient(await asyncio.to_thread(place, config, open_node))
     client.start()
     return client

@@ -24,7 +24,7 @@ from actors.config import Config, GatewayConfig, TelemetryConfig, TradesConfig
 from actors.console.endpoints import ConsolePage, OperatorPage
 from actors.fees.endpoints import FeeMethods
 from actors.fees.recent_blocks import RecentBlocks
-from actors.free_memory import FreeMemory
+from actors.free_memory import FreeMemory, tune_gc
 from actors.gateway.calls import outcomes
 from actors.gateway.doors import http as door_http
 from actors.gateway.doors.http import HttpDoor
@@ -42,6 +42,7 @@ from actors.launch.assembly.nodes import Following, follow_changes
 from actors.launch.assembly.operating import assemble_operators
 from actors.launch.assembly.payments import assemble_payments
 from actors.launch.assembly.placing import place_beside_owners
+from actors.launch.assembly.reseating import RayCluster, Reseating
 from actors.launch.assembly.sending import assemble_sends
 from actors.launch.assembly.signalling import assemble_signals
 from actors.launch.assembly.streaming import assemble_streams, offers_streams
@@ -110,7 +111,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     sol_price = _open_sol_price(nodes, config.trades, clock)
     sponsor = payments.recovery if payments else None
     live = LiveParts(accounts, redis_client, signals.classifiers, sends, yellowstone, sponsor, sol_price, streaming.hub)
-    pages = LivePages(config, clock, current, live, _offered(config, served))
+    pages = LivePages(config, clock, current, live, _offered(config, served), leaving.end_present)
     await pages.start(metrics)
     keys, close_keys = await _open_keys(config, clock)
     parts = Dependencies(
@@ -139,8 +140,8 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     door = HttpDoor(parts) if tracing is None else _traced_door(parts, tracing)
     _open_streams(door, leaving, streaming.sockets, yellowstone)
     accounts.on_start_over = _each_of(door.start_over, meters.start_over)
-    reporting = asyncio.create_task(_report(config, metrics, accounts))
-    hosting.tune_gc()
+    reporting = asyncio.create_task(_report(config, metrics, accounts, leaving))
+    tune_gc()
     optional = [*(one.close for one in (yellowstone, payments) if one), *(one.stop for one in (deposits, memos) if one)]
     first = (leaving.stop, door.close, *optional, close_webhooks, standing.stop, *signals.closers, *streaming.closers)
     # The meters end after everything that they measure.
@@ -191,16 +192,18 @@ def _open_streams(door: HttpDoor, leaving: Leaving, sockets: StreamSockets | Non
         grpc.open(door)
 
 
-async def _report(config: Config, metrics: Metrics, accounts: ShardedAccounts) -> None:
-    """Give free memory back meanwhile, and look for price lists that accounts have and the settings lack."""
+async def _report(config: Config, metrics: Metrics, accounts: ShardedAccounts, leaving: Leaving) -> None:
+    """Give free memory back meanwhile, look for price lists that accounts have and the settings lack, and for actors
+    that are on the wrong machine."""
     memory, lists = FreeMemory(), PriceListWatch(accounts, config.pricing, metrics)
-    memory.start()
-    lists.start()
+    reseating = Reseating(RayCluster(config), SystemClock(), lambda: leaving.is_leaving)
+    for one in (memory, lists, reseating):
+        one.start()
     # Includes the address: another machine may have the same process id.
     try:
         await report_for_ever(config, f"gateway-{os.getpid()}@{hosting.this_address()}", metrics, serves_calls=True)
     finally:
-        await asyncio.gather(memory.stop(), lists.stop())
+        await asyncio.gather(memory.stop(), lists.stop(), reseating.stop())
 
 
 def _offered(config: Config, served: Sequence[Page]) -> OfferedParts:

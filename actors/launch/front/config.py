@@ -222,6 +222,16 @@ def _grpc_rules(settings: FrontSettings, connections_max: int) -> tuple[_Rule, .
                 'hdr grpc-message "not offered" if is_list_applications'
             ),
         ),
+        # While a controller that has just started names no application, which is no fault of the call's.
+        _Rule(
+            "backend default_grpc_backend",
+            "http-request return status 200 .* hdr grpc-status 5 .*",
+            _ANY,
+            _put(
+                "    http-request return status 200 content-type application/grpc hdr grpc-status 14 "
+                'hdr grpc-message "no replica is known here yet; try again after 1 s"'
+            ),
+        ),
         _Rule("backend (?!http-).*", r"server \S+ \S+ proto h2 check backup", _ANY, _put()),
         _Rule(
             "backend (?!http-).*",

@@ -22,6 +22,7 @@ from actors.accounts.api import AdjustCredits
 from actors.clock import SystemClock
 from actors.config import Config, ConfigError
 from actors.config_loader import Loaded, load
+from actors.free_memory import tune_gc
 from actors.gateway.replicas import has_spare_on, range_on, replicas_on
 from actors.launch.front import installation as front
 from actors.launch.front import tls_edge as edge
@@ -191,7 +192,7 @@ class _Run:
         leftovers.remove_old_logs(self._data.logs)
         try:
             if self._start(run_folder):
-                hosting.tune_gc()
+                tune_gc()
                 self._wait_for_stop()
             return 0
         except cluster.RayGone:

@@ -14,7 +14,7 @@ from actors.deposits.usdc import host
 from actors.deposits.usdc.host import DepositWatcherActor
 from actors.errors import Err
 from actors.ownership.pulses import Pulse
-from actors.telemetry import logs
+from actors.telemetry import logs, metrics_page
 from tests.databases import as_role
 from tests.deposits.conftest import TABLES
 from tests.deposits.world import ACCOUNT, FakeAccounts, FakeChain, key_of
@@ -26,7 +26,7 @@ ALICE, BOB = key_of("alice"), key_of("bob")
 async def pair(postgres_url: str, owner_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
     """The watcher and its standby, on one chain."""
     monkeypatch.setattr(logs, "set_up", lambda *_: None)
-    monkeypatch.setattr(host.hosting, "tune_gc", lambda: None)
+    monkeypatch.setattr(metrics_page, "tune_gc", lambda: None)
     for name in ("LOOK_SECONDS", "AGAIN_SECONDS"):
         monkeypatch.setattr(host, name, 0.01)
     chain, accounts = FakeChain(), FakeAccounts()

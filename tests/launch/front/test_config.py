@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from ray.serve._private import haproxy_templates
 
 from actors.geyser_proto import api
 from actors.identity import client_addresses
@@ -249,3 +250,15 @@ def test_grpc_has_the_rules_of_http_and_no_way_around_the_replicas(tmp_path: Pat
         assert pages == [f"errorfile {code} /run/pages/grpc-{code}.http" for code in front_config.PAGE_CODES]
     assert "tune.h2.be.max-concurrent-streams 1" in section(text, "global")
     assert [rpc.path for rpc in api.RPCS if rpc.is_stream] == [*front_config.GRPC_STREAMS]
+
+
+def test_a_grpc_call_before_the_replicas_are_known_is_told_to_come_again(tmp_path: Path) -> None:
+    """After a start of the head its controller names no application for a second, and Serve's HAProxy then answers
+    NOT_FOUND, which no client asks again."""
+    ports = rendered(tmp_path, 8080, 9000, 8404, 9101, grpc_port=8082).read_text(encoding="utf-8")
+    whole = haproxy_templates.HAPROXY_CONFIG_TEMPLATE
+    nobody = whole[whole.rindex("backend default_grpc_backend") :].partition("{%")[0]
+    assert nobody.count("grpc-status 5") == 2
+    lines = section(rewrite(ports + nobody, told(), _FILES_MAX), "backend default_grpc_backend")
+    answers = [line for line in lines if "return" in line]
+    assert len(answers) == 2 and all("grpc-status 14" in line and "try again" in line for line in answers)

@@ -17,6 +17,7 @@ from actors.streams.hub.actor import StreamUrl
 from actors.streams.hub.feed import FeedSubscription, TopicFeed
 from actors.streams.hub.host import USES, StreamHubActor, place_hub, stream_urls
 from actors.streams.hub.native import TopicKey
+from actors.telemetry import metrics_page
 from tests.streams.fake_node import FakeNode
 from tests.streams.world import ONE, Answers
 
@@ -42,7 +43,7 @@ async def test_replicas_reach_the_hub_at_the_address_that_it_tells(monkeypatch: 
     fake = FakeNode()
     await fake.start()
     monkeypatch.setattr(hosting, "this_address", lambda: "127.0.0.1")
-    monkeypatch.setattr(hosting, "tune_gc", lambda: None)
+    monkeypatch.setattr(metrics_page, "tune_gc", lambda: None)
     monkeypatch.setattr("actors.telemetry.logs.set_up", lambda *_: None)
 
     class Followed(Answers):
