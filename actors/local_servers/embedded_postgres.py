@@ -39,7 +39,8 @@ _STOP_SECONDS = 20.0  # Fast shutdown writes a checkpoint of at most the buffers
 _POSTGRES_SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
-    "max_connections": "80",
+    # 16 racers and 16 webhook dispatchers, the most there can be, take 192. Each place takes 33 kB.
+    "max_connections": "240",
     "shared_buffers": "64MB",
     "effective_cache_size": "512MB",
     "work_mem": "4MB",

@@ -48,7 +48,7 @@ from actors.upstream.replies import Node
 
 logger = logging.getLogger(__name__)
 
-_CONNECTIONS_MAX = 6  # Of the 80 connections of the embedded PostgreSQL; a racer writes for a millisecond.
+_CONNECTIONS_MAX = 6  # Of the 240 connections of the embedded PostgreSQL; a racer writes for a millisecond.
 _SEED_BYTES = 32
 OpenSettling = Callable[[Config], Awaitable[Settles]]
 

@@ -50,7 +50,7 @@ from actors.webhooks.watched_wallets import WatchedWallets
 
 logger = logging.getLogger(__name__)
 
-_CONNECTIONS_MAX = 6  # Of the 80 connections that the embedded PostgreSQL has in all.
+_CONNECTIONS_MAX = 6  # Of the 240 connections that the embedded PostgreSQL has in all.
 _DAY_MS = 86_400_000
 OpenOwners = Callable[[Config], Awaitable[OwnersClient]]
 OpenNode = Callable[[Config], Awaitable[Node]]

@@ -16,6 +16,7 @@ from actors.accounts.host import USES
 from actors.accounts.renewing import Renewing
 from actors.actor_settings import fingerprint
 from actors.config import AccountsConfig, Config, StorageConfig
+from actors.small_actors import Spec
 from tests.ownership.memory_store import MemoryOwnership
 
 
@@ -157,3 +158,36 @@ async def test_only_one_process_at_a_time_ends_owners_with_their_accounts(
     await placing.place_owners(mine)
     assert free == ([] if renews else [False])
     assert len(cluster.placed) == len(free)
+
+
+async def test_an_owner_moves_to_a_machine_with_its_own_settings(
+    monkeypatch: pytest.MonkeyPatch, postgres_url: str
+) -> None:
+    """Whoever moves it may be of a deployment before or behind it. One more owner has its accounts meanwhile, and has
+    the same settings. While another process directs moves nothing is done."""
+    Cluster(monkeypatch, ["account-shard-0", "account-shard-4"], 1)
+    started: list[tuple[str, str, tuple[Any, ...]]] = []
+    monkeypatch.setattr(
+        hosting, "start_on", lambda spec, node: started.append((spec.name, node, spec.arguments)), raising=True
+    )
+
+    async def asked(*_: Any, **__: Any) -> tuple[str, int]:
+        return "10.0.0.1", 1
+
+    async def renew(self: Any, outdated: list[int], spare: int) -> bool:
+        for index in (spare, *outdated):
+            await self._start(index)
+        return True
+
+    monkeypatch.setattr(hosting, "ask", asked)
+    monkeypatch.setattr(Renewing, "renew", renew)
+    mine = config(1).model_copy(update={"storage": StorageConfig(postgres_url=SecretStr(postgres_url))})
+    spec = Spec("account-shard-4", "of theirs", object, ("settings", "of theirs", 4, 2))
+    async with alone_at(mine.storage):
+        assert not await placing.move_owner(mine, spec, "node")
+    assert started == []
+    assert await placing.move_owner(mine, spec, "node")
+    assert started == [
+        ("account-shard-5", "node", ("settings", "of theirs", 5, 2)),
+        ("account-shard-4", "node", ("settings", "of theirs", 4, 2)),
+    ]

@@ -30,7 +30,7 @@ def test_postgres_is_ours_alone_and_safe(postgres_server: EmbeddedPostgres) -> N
         "listen_addresses": "",
         "server_encoding": "UTF8",
         "jit": "off",
-        "max_connections": "80",
+        "max_connections": "240",
     }
     for name, value in wanted.items():
         assert query(postgres_server.url, f"SELECT current_setting('{name}')") == value, name
