@@ -25,8 +25,7 @@ from actors.small_actors import APART, SHARED_ACTOR_NAME, ActorFailed, LocalHand
 logger = logging.getLogger(__name__)
 
 NAMESPACE = "ledger-gateway"
-_ANSWER_SECONDS = 10.0
-_CONNECT_SECONDS = 5.0
+_ANSWER_SECONDS, _CONNECT_SECONDS = 10.0, 5.0
 _START_SECONDS = 120.0  # Of a new process, on a machine where much else starts.
 _PLACE_TRIES = 3
 _SHARED_SECONDS = 30.0  # Includes the start of its process: a name without an actor has no owner yet.
@@ -90,9 +89,8 @@ def place(
 
     for _ in range(_PLACE_TRIES):
         handle = _created(spec, nodes, on_node or seat(name, nodes), stays=on_node is not None)
-        try:
-            found = str(ray.get(handle.fingerprint.remote(), timeout=_ANSWER_SECONDS))
-        except RayError:
+        found = _told_fingerprint(handle, _ANSWER_SECONDS)
+        if found is None:
             return Reference(name, handle)  # The actor is restarting; the next call of `place` checks it again.
         if found == fingerprint:
             if on_node is None:
@@ -112,9 +110,9 @@ def _created(spec: Spec, nodes: list[dict[str, Any]], node: str | None, stays: b
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     where: dict[str, Any] = {}
-    if node is not None and stays:
+    if node and stays:
         where = {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)}
-    elif node is not None:
+    elif node:
         where = {"label_selector": {NODE_LABEL: node}, "fallback_strategy": next_best(nodes)}
     actor = ray.remote(spec.actor_class).options(
         name=spec.name,
@@ -134,27 +132,34 @@ def start_on(spec: Spec, node: str) -> None:
     """Start an actor on this node, and end the one with its name that runs elsewhere. Needs a connected Ray; blocks
     for as long as a new process takes to start. Raises ActorUnreachable."""
     import ray
-    from ray.exceptions import RayError
 
     with contextlib.suppress(ValueError):  # It does not run.
-        ray.kill(ray.get_actor(spec.name, namespace=NAMESPACE), no_restart=True)
-    for left in reversed(range(_PLACE_TRIES)):
-        try:
-            ray.get(_created(spec, ray.nodes(), node).fingerprint.remote(), timeout=_START_SECONDS)
-            break
-        except RayError as error:  # Its name may belong to the one that is ending.
-            if not left:
-                raise ActorUnreachable(f"{spec.name}: {type(error).__name__}") from error
-    RaySpecs(APART).keep(spec)
+        running = ray.get_actor(spec.name, namespace=NAMESPACE)
+        if _told_fingerprint(running, _ANSWER_SECONDS) != spec.fingerprint:
+            raise ActorUnreachable(f"{spec.name} does not answer, or was replaced by a deployment meanwhile")
+        ray.kill(running, no_restart=True)
+    for _ in range(_PLACE_TRIES):  # At first its name may belong to the one that is ending.
+        if _told_fingerprint(_created(spec, ray.nodes(), node), _START_SECONDS) == spec.fingerprint:
+            RaySpecs(APART).keep(spec)
+            return
+    raise ActorUnreachable(f"{spec.name} does not start")
+
+
+def _told_fingerprint(handle: Any, wait_seconds: float) -> str | None:
+    """Return the fingerprint that an actor tells. None: it does not answer."""
+    from ray import exceptions, get
+
+    try:
+        return str(get(handle.fingerprint.remote(), timeout=wait_seconds))
+    except exceptions.RayError:
+        return None
 
 
 def machines() -> dict[str, dict[str, Any]]:
     """Return Ray's description of the nodes that are alive, by their ids. Empty for a local run, which has one."""
-    return (
-        {}
-        if _shared_process() is not None
-        else {one["NodeID"]: one for one in _connected_ray().nodes() if one["Alive"]}
-    )
+    if _shared_process() is not None:
+        return {}
+    return {str(node["NodeID"]): node for node in _connected_ray().nodes() if node["Alive"]}
 
 
 def kept_specs() -> dict[str, Spec]:
