@@ -153,21 +153,22 @@ class Outcome:
 class Size:
     """streams: so many WebSockets that follow signals, and so many gRPC streams. calls: how many there are a second,
     as a part of _PER_SECOND. refunded: so many answers of a kind of client may be refunded, where a replica is lost
-    together with an owner: nobody is left who knows that they left."""
+    together with an owner: nobody is left who knows that they left. machines: those that the clients call."""
 
     streams: int = _STREAMS
     calls: float = 1.0
     answer_seconds: float = ANSWER_SECONDS
     refunded: int = 0
+    machines: Sequence[int] = _MACHINES
 
 
 class Load:
     """All clients of one fault."""
 
     def __init__(self, accounts: Sequence[Account], payer: Keypair, hooks: Hooks, size: Size) -> None:
-        urls = [http_url(machine) for machine in _MACHINES]
+        urls = [http_url(machine) for machine in size.machines]
         sockets = [f"{url.replace('http', 'ws', 1)}/ws" for url in urls]
-        targets = [f"{address_of(machine)}:{GRPC}" for machine in _MACHINES]
+        targets = [f"{address_of(machine)}:{GRPC}" for machine in size.machines]
         keys = {kind: accounts[payer].api_key for kind, (payer, _) in _PAID.items()}
         per_second = {kind: rate * size.calls for kind, rate in _PER_SECOND.items()}
         self._hooks, self._refunded = hooks, size.refunded

@@ -175,8 +175,9 @@ def test_a_machine_that_returns_gets_actors_back_and_no_call_fails(cluster: Clus
         cluster.machines.start(machine)
         cluster.await_spread()
 
+    others = Size(calls=_SIZE.calls, machines=[at for at in range(3) if at != machine])
     try:
-        outcome = cluster.mixed_during("a worker that returns, and gets actors", returns, 10.0)
+        outcome = cluster.mixed_during("a worker that returns, and gets actors", returns, 10.0, others)
     finally:
         cluster.brings_back(machine)
     assert outcome.failed == []
