@@ -36,6 +36,10 @@ class ActorUnreachable(Exception):
     """The actor did not answer in time; it may or may not have done the work."""
 
 
+class ActorEnded(ActorUnreachable):
+    """It has ended for good, perhaps before the call; another one may have its name."""
+
+
 class Reference:
     """The actor that has a name now. A handle of Ray's is of one actor: when that is replaced, the handle stays dead.
     handle: of the actor, where it is known already."""
@@ -68,12 +72,11 @@ def place(
 
     calls_at_once: calls above this number wait inside Ray. None: Ray's default, 1,000 for classes with async methods.
     may_share: whether it goes into the process of small actors, where there is one.
-
     The actor is detached and always restarted: it outlives the process that placed it, and a new process loads its
-    state from the stores. An actor with other settings or of another version, as its `fingerprint` method shows, is
-    replaced. It reserves no CPU in Ray's accounting. Blocks for as long as a new process takes to start.
-    On a cluster it starts on the machine that `seat` names, and on another one where that is lost.
-    on_node: the id of the node where it must be: it never starts on another one (`remove_of_lost_nodes`).
+    state from the stores. One whose `fingerprint` method tells other settings or another version is replaced. It takes
+    no CPU in Ray's accounting. Blocks for as long as a new process takes to start. On a cluster it starts where `seat`
+    says, and elsewhere once that is lost. on_node: the id of the node where it must be: it never starts on another one
+    (`remove_of_lost_nodes`).
     """
     import ray
     from ray.exceptions import RayError
@@ -102,10 +105,8 @@ def place(
 
 
 def _created(spec: Spec, nodes: list[dict[str, Any]], node: str | None, stays: bool = False) -> Any:
-    """Return Ray's handle of the actor with this name, which starts on that node where none runs. None: on any.
-
-    stays: it starts on no other node once that is lost; else on a worker, and on the head where there is none.
-    """
+    """Return Ray's handle of the actor with this name, which starts on that node where none runs. None: on any. stays:
+    it starts on no other node once that is lost; else on a worker, and on the head where there is none."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -292,9 +293,9 @@ async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _
                 raise ActorUnreachable(f"{method}: an actor of another release, which has no such method")
             return await getattr(found, method).remote(*arguments)
     except (RayError, TimeoutError, ActorFailed) as error:
-        if isinstance(error, ActorDiedError) and reference is not None:
+        if (has_ended := isinstance(error, ActorDiedError)) and reference is not None:
             reference.forget()
-        raise ActorUnreachable(f"{method}: {type(error).__name__}") from error
+        raise (ActorEnded if has_ended else ActorUnreachable)(f"{method}: {type(error).__name__}") from error
 
 
 async def ask_each(handles: Iterable[Any], method: str, wait_seconds: float) -> list[Any]:

@@ -35,7 +35,7 @@ from actors.accounts.api import (
 from actors.accounts.holders_store import RouteTable
 from actors.accounts.key_locations import KeyLocations
 from actors.accounts.owner_link import FindOwner, OwnerLink
-from actors.accounts.routes import OwnerRoutes
+from actors.accounts.routes import OwnerRoutes, may_be_asked_twice
 from actors.background import Background
 from actors.calls import (
     REPLICA_ID_BYTES,
@@ -64,10 +64,8 @@ logger = logging.getLogger(__name__)
 ROUTES_SECONDS = 2.0
 _REROUTE_SECONDS = 0.02  # Interval of reading the table while an owner answers "ask again".
 _MOVED_SECONDS = 4.0  # How long a command waits until an owner serves its shard.
-_ROUTES_WAIT_SECONDS = 2.0
-_VOID_WAIT_MS = 30_000
-_CONNECT_STEP_SECONDS, _CONNECT_STEPS_MAX = 0.05, 100
-_VOID_PAUSE_SECONDS = 1.0
+_ROUTES_WAIT_SECONDS, _VOID_WAIT_MS = 2.0, 30_000
+_CONNECT_STEP_SECONDS, _CONNECT_STEPS_MAX, _VOID_PAUSE_SECONDS = 0.05, 100, 1.0
 _NO_REPLY = (LinkFull, LinkGivenUp, LinkTimeout)
 _FORGET_TRIES = 3  # An unused hold expires by itself; a void only ends it earlier.
 
@@ -93,8 +91,7 @@ class ShardedAccounts:
         self.replica, self._random_bytes, self._find = replica, random_bytes, find
         self._clock = clock or SystemClock()
         self._monotonic = self._clock.monotonic
-        # As the last call of `committing` found them.
-        self.clocks_disagree, self.owners_away = False, tuple[int, ...]()
+        self.clocks_disagree, self.owners_away = False, tuple[int, ...]()  # As the last call of `committing` found.
         self.on_start_over: Callable[[bytes], None] | None = None  # Called with the new replica id after start_over.
         assert config.storage.cluster_secret is not None, "the launcher settles the secret of the cluster"
         self._secret = config.storage.cluster_secret.get_secret_value().encode()
@@ -251,7 +248,7 @@ class ShardedAccounts:
     # --- commands -------------------------------------------------------------------------------------------------
 
     async def ask(self, command: Command[Value]) -> OwnerReply[Value]:
-        deadline = self._monotonic() + _MOVED_SECONDS
+        deadline, is_again = self._monotonic() + _MOVED_SECONDS, False
         while True:
             if self._locations.are_known and isinstance(command, ByProof):
                 command = msgspec.structs.replace(command, proof=self._locations.locate(command.proof))
@@ -262,6 +259,9 @@ class ShardedAccounts:
                 reply: OwnerReply[Value] = await asking
             except hosting.ActorUnreachable as error:
                 self.reroute()
+                if isinstance(error, hosting.ActorEnded) and may_be_asked_twice(command) and not is_again:
+                    is_again = True  # Another one has its place: a deployment replaced it, or it has moved.
+                    continue
                 raise OwnerUnavailable(f"{type(command).__name__}: {error}") from error
             is_elsewhere = reply.elsewhere and isinstance(command, ByProof)
             if is_elsewhere and self._locations.learn(command.proof, reply.elsewhere):  # type: ignore[attr-defined]

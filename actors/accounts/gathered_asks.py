@@ -8,9 +8,8 @@ its own, would block the event loop.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from actors.accounts.api import Command, OwnerReply, OwnerUnavailable, Value
+from actors.accounts.api import Command, OwnerReply, Value
 from actors.gathered import Gathered
-from actors.hosting import ActorUnreachable
 
 MESSAGE_MAX = 128  # Commands in one message; an owner answers this many in a few milliseconds.
 
@@ -20,16 +19,8 @@ class GatheredAsks:
     answer."""
 
     def __init__(self, ask_many: Callable[[Sequence[Command[Any]]], Awaitable[list[OwnerReply[Any]]]]) -> None:
-        """ask_many: raises ActorUnreachable."""
-        self._ask_many = ask_many
-        self._gathered = Gathered[Command[Any], OwnerReply[Any]](self._asked, MESSAGE_MAX)
+        self._gathered = Gathered[Command[Any], OwnerReply[Any]](ask_many, MESSAGE_MAX)
 
     async def ask(self, command: Command[Value]) -> OwnerReply[Value]:
-        """Raises OwnerUnavailable."""
+        """Raises what ask_many raises."""
         return await self._gathered.ask(command)
-
-    async def _asked(self, commands: Sequence[Command[Any]]) -> list[OwnerReply[Any]]:
-        try:
-            return await self._ask_many(commands)
-        except ActorUnreachable as error:
-            raise OwnerUnavailable(str(error)) from error

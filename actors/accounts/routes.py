@@ -9,8 +9,17 @@ from typing import Any
 
 from actors.accounts.api import Command, shard_of_command
 from actors.accounts.directory import ListAccounts
-from actors.calls import ChargeRequest, HoldRequest, Proof, SettleRequest, StreamTime, shard_of_proof
+from actors.calls import ChargeRequest, HoldRequest, Proof, SettleRequest, StreamTime, WalletProof, shard_of_proof
 from actors.units import VIRTUAL_SHARDS, shard_of
+
+_READING = ("Read", "List", "Show", "Count", "Describe", "Identify")  # Names of commands that change nothing.
+
+
+def may_be_asked_twice(command: Command[Any]) -> bool:
+    """Return whether nothing goes wrong where an owner carries it out, and ends before it answers. The nonce of a
+    wallet's proof would be found taken."""
+    proof = getattr(command, "proof", None)
+    return type(command).__name__.startswith(_READING) and not isinstance(proof, WalletProof)
 
 
 class OwnerRoutes:

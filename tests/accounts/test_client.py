@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from ray.exceptions import RayError
+from ray.exceptions import ActorDiedError, RayError
 
 from actors.accounts import owner_link
 from actors.accounts.api import (
@@ -14,11 +14,13 @@ from actors.accounts.api import (
     SETTLE,
     UNDELIVERED,
     VOID,
+    AdjustCredits,
     CreditDeposit,
     OwnerReply,
     OwnerUnavailable,
     PaidTransfer,
     ReadAccount,
+    ReadStanding,
 )
 from actors.accounts.client import ShardedAccounts
 from actors.accounts.holders_store import RouteTable
@@ -50,7 +52,7 @@ class Owner:
         self.seen: list[Any] = []
         self.told: list[UndeliveredNotice] = []
         self.silent = False
-        self.is_committing = True
+        self.is_committing, self.deaths = True, 0  # deaths: so many questions meet an owner that has ended.
         self.clock_doubt: str | None = None
         self.notices: asyncio.Queue[DeliveredNotice] = asyncio.Queue()
         self.ended: asyncio.Queue[SettleRequest] = asyncio.Queue()
@@ -80,6 +82,9 @@ class Owner:
                 if name == "routes":
                     return RouteTable(bytes(owner.table), (1,) * 4)
                 owner.seen.append((name, *arguments))
+                if name in ("ask", "ask_many") and owner.deaths:
+                    owner.deaths -= 1
+                    raise ActorDiedError
                 if name == "ask_many":
                     if owner.silent:
                         raise RayError("the test says so")
@@ -147,6 +152,30 @@ async def test_each_request_goes_to_the_owner_of_its_account() -> None:
         await accounts.ask(ReadAccount(WalletProof(pubkey, "n", 0)))
         assert len(owner.seen) == before + 4
     assert await accounts.committing()
+    await end(accounts, owners)
+
+
+@pytest.mark.parametrize(
+    ("command", "again"),
+    [
+        (ReadAccount(KeyProof(b"h", routing_bytes(WALLETS[0]))), 1),
+        (ReadStanding(KeyProof(b"h", routing_bytes(WALLETS[0]))), 1),
+        (ReadAccount(WalletProof(WALLETS[0], "n", 0)), 0),
+        (AdjustCredits(WALLETS[0], 5, "goodwill", "operation"), 0),
+    ],
+)
+async def test_a_question_that_met_a_replaced_owner_is_asked_its_successor(command: Any, again: int) -> None:
+    """A deployment, or a move to another machine, ends an owner without accounts, and replicas have its handle. What
+    could be carried out twice, or takes a wallet's nonce, is not asked again: the former one may have done it."""
+    accounts, owners = await world(1)
+    owners[0].deaths = again
+    assert (await accounts.ask(command)).value
+    owners[0].deaths = again + 1
+    before = len(owners[0].seen)
+    with pytest.raises(OwnerUnavailable):
+        await accounts.ask(command)
+    asked = [name for name, *_ in owners[0].seen[before:] if name in ("ask", "ask_many")]
+    assert len(asked) == again + 1
     await end(accounts, owners)
 
 
