@@ -279,10 +279,8 @@ def process_ids() -> dict[str, int]:
 
 
 async def ask(handle: Any, method: str, *arguments: Any, wait_seconds: float = _ANSWER_SECONDS) -> Any:
-    """Make one ordinary actor call. Raises ActorUnreachable when the actor is down, restarting or too slow.
-
-    handle: a Reference, or a handle of Ray's.
-    """
+    """Make one ordinary actor call. Raises ActorUnreachable when the actor is down, restarting or too slow. handle: a
+    Reference, or a handle of Ray's."""
     from ray.exceptions import ActorDiedError, RayError
 
     reference = handle if isinstance(handle, Reference) else None
