@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
+from actors.http_server.websocket import SERVICE_RESTART
 from tests.cluster.machine_load import Mixed, Outcome, Size
 from tests.cluster.machine_network import why_not, without_link
 from tests.cluster.machines import Machines, await_health
@@ -148,10 +151,16 @@ def test_a_deployment_with_other_arguments_fails_no_call_at_any_door(cluster: Cl
 def test_a_link_that_is_cut_is_noticed_within_seconds(cluster: Cluster) -> None:
     """For 20 s: everything of the machine runs on, its owners too, and is fenced when the link is back."""
     worker = cluster.worker_with_owner()
+    url, key = http_url(worker).replace("http", "ws", 1), cluster.mixed.accounts[0].api_key
+    # One that sends no pings, and so notices nothing: it is told to go, and not refused for half a minute.
+    unaware = connect(f"{url}/ws", additional_headers={"X-Api-Key": key}, ping_interval=None)
 
     def cut() -> None:
         with without_link(worker):
             time.sleep(_CUT_SECONDS)
+        with pytest.raises(ConnectionClosed) as ended:
+            unaware.recv(timeout=20)
+        assert ended.value.rcvd is not None and ended.value.rcvd.code == SERVICE_RESTART, ended.value
 
     try:
         outcome = cluster.mixed_during("a worker cut off for 20 s", cut, 30.0, _LOSS)
