@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 from actors.http_server.websocket import SERVICE_RESTART
 from tests.cluster.machine_load import Mixed, Outcome, Size
 from tests.cluster.machine_network import why_not, without_link
-from tests.cluster.machines import Machines, await_health
+from tests.cluster.machines import Machines, await_health, http_url
 
 _SIZE = Size(calls=1.9)  # 202 calls a second: 95 over HTTP, 76 over WebSockets, 29 over gRPC, 3 sends.
 _LOSS = Size(calls=1.9, refunded=3)
