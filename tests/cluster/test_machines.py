@@ -16,11 +16,12 @@ from websockets.sync.client import connect
 
 from actors.http_server.websocket import SERVICE_RESTART
 from tests.cluster.machine_load import Mixed, Outcome, Size
-from tests.cluster.machine_network import why_not, without_link
-from tests.cluster.machines import Machines, await_health, http_url
+from tests.cluster.machine_network import address_of, why_not, without_link
+from tests.cluster.machines import Machines, await_health
 
 _SIZE = Size(calls=1.9)  # 202 calls a second: 95 over HTTP, 76 over WebSockets, 29 over gRPC, 3 sends.
 _LOSS = Size(calls=1.9, refunded=3)
+_REPLICA = 30_000  # Serve's first port of replicas on each machine.
 _ENDED_SECONDS, _CUT_SECONDS = 60.0, 20.0
 _SETTINGS = {
     "LEDGER_GATEWAY__REPLICAS": "3",
@@ -151,9 +152,12 @@ def test_a_deployment_with_other_arguments_fails_no_call_at_any_door(cluster: Cl
 def test_a_link_that_is_cut_is_noticed_within_seconds(cluster: Cluster) -> None:
     """For 20 s: everything of the machine runs on, its owners too, and is fenced when the link is back."""
     worker = cluster.worker_with_owner()
-    url, key = http_url(worker).replace("http", "ws", 1), cluster.mixed.accounts[0].api_key
-    # One that sends no pings, and so notices nothing: it is told to go, and not refused for half a minute.
-    unaware = connect(f"{url}/ws", additional_headers={"X-Api-Key": key}, ping_interval=None)
+    key = {"X-Api-Key": cluster.mixed.accounts[0].api_key}
+    # One that sends no pings, and so notices nothing: it is told to go, and not refused for half a minute. It has the
+    # replica of this machine, which HAProxy there might not choose.
+    unaware = connect(
+        f"ws://{address_of(worker)}:{_REPLICA}/ws", additional_headers=key, ping_interval=None, legacy=True
+    )
 
     def cut() -> None:
         with without_link(worker):
