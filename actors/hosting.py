@@ -1,13 +1,13 @@
 """Runs plain classes as Ray actors: names, places and finds them.
 
 Implements: design, "Measured facts" ("Ray places, names, supervises and restarts the shard actors and tells their
-addresses"). Only this shared module and small_actors.py import Ray. Each function imports it when called: Ray reads its
-settings from the environment while it is imported, so the environment must be set before. Tests use the plain classes
-directly. Actors that have one process together (small_actors.py) are placed and found by the same functions.
+addresses"). Of the shared files only this, small_actors.py and actor_moves.py import Ray. Each function imports it when
+called: Ray reads its settings from the environment while it is imported, so the environment must be set before. Tests
+use the plain classes directly. Actors that have one process together (small_actors.py) are placed and found by the same
+functions.
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import socket
@@ -26,7 +26,6 @@ logger = logging.getLogger(__name__)
 
 NAMESPACE = "ledger-gateway"
 _ANSWER_SECONDS, _CONNECT_SECONDS = 10.0, 5.0
-_START_SECONDS = 120.0  # Of a new process, on a machine where much else starts.
 _PLACE_TRIES = 3
 _SHARED_SECONDS = 30.0  # Includes the start of its process: a name without an actor has no owner yet.
 _NODE_CHARACTERS = 12  # Of a node's id, in the names of actors: 48 random bits.
@@ -82,29 +81,42 @@ def place(
     from ray.exceptions import RayError
 
     spec = Spec(name, fingerprint, plain_class, arguments, calls_at_once)
-    if may_share and (shared := _shared_process()) is not None:
+    if may_share and (shared := shared_process()) is not None:
         try:
             if ray.get(shared.place.remote(spec), timeout=_SHARED_SECONDS):
                 return Reference(name, SharedHandle(shared, name))
         except RayError:
             return Reference(name)  # It is starting, or restarting with the other settings, which it has stored.
-    nodes = ray.nodes()
+    nodes, is_kept = ray.nodes(), on_node is None
+    if is_kept and not runs(name):
+        RaySpecs(APART).keep(spec)  # Before it starts, which may take longer than this waits (actor_moves.py).
 
     for _ in range(_PLACE_TRIES):
-        handle = _created(spec, nodes, on_node or seat(name, nodes), stays=on_node is not None)
-        found = _told_fingerprint(handle, _ANSWER_SECONDS)
+        handle = created(spec, nodes, on_node or seat(name, nodes), stays=not is_kept)
+        found = told_fingerprint(handle, _ANSWER_SECONDS)
         if found is None:
             return Reference(name, handle)  # The actor is restarting; the next call of `place` checks it again.
+        if is_kept:
+            RaySpecs(APART).keep(spec)
         if found == fingerprint:
-            if on_node is None:
-                RaySpecs(APART).keep(spec)
             return Reference(name, handle)
         logger.warning("%s is replaced: it has other settings (%s)", name, differences(found, fingerprint))
         ray.kill(handle, no_restart=True)
     raise ActorUnreachable(f"{name}: another process keeps placing it with other settings")
 
 
-def _created(spec: Spec, nodes: list[dict[str, Any]], node: str | None, stays: bool = False) -> Any:
+def runs(name: str) -> bool:
+    """Return whether there is an actor with this name, with a process of its own. Needs a connected Ray."""
+    import ray
+
+    try:
+        ray.get_actor(name, namespace=NAMESPACE)
+    except ValueError:
+        return False
+    return True
+
+
+def created(spec: Spec, nodes: list[dict[str, Any]], node: str | None, stays: bool = False) -> Any:
     """Return Ray's handle of the actor with this name, which starts on that node where none runs. None: on any. stays:
     it starts on no other node once that is lost; else on a worker, and on the head where there is none."""
     import ray
@@ -129,24 +141,7 @@ def _created(spec: Spec, nodes: list[dict[str, Any]], node: str | None, stays: b
     return actor.remote(*spec.arguments)
 
 
-def start_on(spec: Spec, node: str) -> None:
-    """Start an actor on this node, and end the one with its name that runs elsewhere. Needs a connected Ray; blocks
-    for as long as a new process takes to start. Raises ActorUnreachable."""
-    import ray
-
-    with contextlib.suppress(ValueError):  # It does not run.
-        running = ray.get_actor(spec.name, namespace=NAMESPACE)
-        if _told_fingerprint(running, _ANSWER_SECONDS) != spec.fingerprint:
-            raise ActorUnreachable(f"{spec.name} does not answer, or was replaced by a deployment meanwhile")
-        ray.kill(running, no_restart=True)
-    for _ in range(_PLACE_TRIES):  # At first its name may belong to the one that is ending.
-        if _told_fingerprint(_created(spec, ray.nodes(), node), _START_SECONDS) == spec.fingerprint:
-            RaySpecs(APART).keep(spec)
-            return
-    raise ActorUnreachable(f"{spec.name} does not start")
-
-
-def _told_fingerprint(handle: Any, wait_seconds: float) -> str | None:
+def told_fingerprint(handle: Any, wait_seconds: float) -> str | None:
     """Return the fingerprint that an actor tells. None: it does not answer."""
     from ray import exceptions, get
 
@@ -156,20 +151,7 @@ def _told_fingerprint(handle: Any, wait_seconds: float) -> str | None:
         return None
 
 
-def machines() -> dict[str, dict[str, Any]]:
-    """Return Ray's description of the nodes that are alive, by their ids. Empty for a local run, which has one."""
-    if _shared_process() is not None:
-        return {}
-    return {str(node["NodeID"]): node for node in _connected_ray().nodes() if node["Alive"]}
-
-
-def kept_specs() -> dict[str, Spec]:
-    """Return how each running actor was placed, by its name, but for those that each node has."""
-    running = names()
-    return {spec.name: spec for spec in RaySpecs(APART).all() if spec.name in running}
-
-
-def _shared_process() -> Any:
+def shared_process() -> Any:
     """Return Ray's handle of the process of small actors. None: there is none, as on a cluster."""
     import ray
 
@@ -200,7 +182,7 @@ def place_with_settings(
 
 def this_node() -> str:
     """Return the id of the Ray node of this process. Raises ActorUnreachable where it is not connected to Ray."""
-    return str(_connected_ray().get_runtime_context().get_node_id())
+    return str(connected_ray().get_runtime_context().get_node_id())
 
 
 def this_actor() -> str:
@@ -246,7 +228,7 @@ def remove(name: str) -> None:
 def names(prefix: str = "") -> list[str]:
     """Return the names of the product's actors that begin with this, in order. Raises ActorUnreachable where this
     process is not connected to Ray."""
-    found = _connected_ray().util.list_named_actors(all_namespaces=True)
+    found = connected_ray().util.list_named_actors(all_namespaces=True)
     alone = {one["name"] for one in found if one["namespace"] == NAMESPACE}
     shared = RaySpecs().names() if SHARED_ACTOR_NAME in alone else ()
     return sorted(name for name in {*alone, *shared} if name.startswith(prefix))
@@ -376,7 +358,7 @@ def where_this_runs() -> dict[str, Any]:
     return {"machine": this_address(), "process": os.getpid()}
 
 
-def _connected_ray(about: str = "") -> Any:
+def connected_ray(about: str = "") -> Any:
     """Return Ray's module. Raises ActorUnreachable where this process has not joined a cluster: Ray would look for one,
     or start it. about: begins the text of that."""
     import ray
@@ -391,9 +373,9 @@ def find(name: str) -> Any:
     if small_actors.here is not None and small_actors.here.has(name):
         return LocalHandle(small_actors.here, name)
     try:
-        return _connected_ray(f"{name}: ").get_actor(name, namespace=NAMESPACE)
+        return connected_ray(f"{name}: ").get_actor(name, namespace=NAMESPACE)
     except ValueError as error:
-        shared = _shared_process()
+        shared = shared_process()
         if shared is None or not RaySpecs().has(name):
             raise ActorUnreachable(f"{name}: no such actor") from error
         return SharedHandle(shared, name)

@@ -5,7 +5,7 @@ Implements: design, "Owners, for every kind of actor". Pure.
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 NODE_LABEL = "ray.io/node-id"  # Ray gives it to each node.
@@ -37,8 +37,11 @@ def next_best(nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{"label_selector": {NODE_LABEL: f"!in({heads})"}}] * bool(heads) + [{"label_selector": {}}]
 
 
-def next_move(seats: Mapping[str, str], nodes: Iterable[Mapping[str, Any]]) -> tuple[str, str] | None:
+def next_move(
+    seats: Mapping[str, str], nodes: Iterable[Mapping[str, Any]], stay: Container[str] = ()
+) -> tuple[str, str] | None:
     """Return an actor that shall move, and the id of the worker it moves to. None: the actors are well spread.
+    stay: names of actors that are left where they are.
 
     seats: the id of the node of each actor, by its name. First, none is on the head; then the actors of a kind differ
     by one at most from worker to worker; then all actors together do so, as far as moves of one actor reach that.
@@ -54,17 +57,18 @@ def next_move(seats: Mapping[str, str], nodes: Iterable[Mapping[str, Any]]) -> t
         return of_kind[kind, node], of_all[node], node
 
     for name, node in sorted(seats.items()):
-        if node not in workers:
+        if node not in workers and name not in stay:
             return name, min(workers, key=lambda worker: load(kind_of(name), worker))
     for kind in sorted({kind for kind, _ in of_kind}):
         fewest, most = (extreme(workers, key=lambda worker: load(kind, worker)) for extreme in (min, max))
-        if of_kind[kind, most] - of_kind[kind, fewest] > 1:
-            return max(name for name, node in seats.items() if node == most and kind_of(name) == kind), fewest
+        there = [name for name, node in seats.items() if node == most and kind_of(name) == kind and name not in stay]
+        if there and of_kind[kind, most] - of_kind[kind, fewest] > 1:
+            return max(there), fewest
     fewest, most = (extreme(workers, key=lambda worker: (of_all[worker], worker)) for extreme in (min, max))
     if of_all[most] - of_all[fewest] > 1:
         # The last names first: owners of accounts, whose moves take longest, are the first ones.
         for name in sorted((name for name, node in seats.items() if node == most), reverse=True):
-            if of_kind[kind_of(name), most] > of_kind[kind_of(name), fewest]:
+            if name not in stay and of_kind[kind_of(name), most] > of_kind[kind_of(name), fewest]:
                 return name, fewest
     return None
 

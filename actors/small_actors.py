@@ -73,6 +73,16 @@ class RaySpecs:
         kept = (self._store._internal_kv_get(self._prefix + name.encode()) for name in self.names())
         return [Spec(*cloudpickle.loads(value)) for value in kept if value is not None]
 
+    def get(self, name: str) -> Spec | None:
+        """Return the actor of this name. None: none is kept, or it is of another release, whose code is not here."""
+        from ray import cloudpickle
+
+        value = self._store._internal_kv_get(self._prefix + name.encode())
+        try:
+            return None if value is None else Spec(*cloudpickle.loads(value))
+        except Exception:  # noqa: BLE001 - whatever a class that is not there raises.
+            return None
+
     def keep(self, spec: Spec) -> None:
         from ray import cloudpickle
 

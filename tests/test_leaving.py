@@ -105,4 +105,5 @@ async def test_a_process_that_is_cut_off_ends_its_streams_and_takes_new_ones() -
     leaving.end_present()
     await leaving._background.finish()
     assert streams.left == 0 and streams.takes and not leaving.is_leaving
-    assert streams.ends[-1] - began < 5.0 and max(Counter(streams.ends).values()) <= 200, "the loop is not held"
+    assert streams.ends[-1] - began < 11.0
+    assert max(Counter(streams.ends).values()) <= 42, "of which 19 take about 2 ms of the loop"

@@ -99,11 +99,11 @@ class ShardedAccounts:
         self._settle_wait_ms = config.gateway.settle_wait_ms
         self._routes = OwnerRoutes(int.from_bytes(replica))
         self._owners: dict[int, OwnerLink] = {}
+        self.links = self._owners.values()  # Those of each moment.
         self._background = Background(logger, "the table of the owners cannot be read")
         self._voids = Background(logger, "background work for an owner failed")
         self._reading = Background(logger, "the table of the owners cannot be read")
-        self._locations = KeyLocations()
-        self._is_started = False
+        self._locations, self._is_started = KeyLocations(), False
 
     def start(self) -> None:
         """Connect the links. Before it only commands work, by ordinary actor calls."""

@@ -10,7 +10,7 @@ others as delivered; and it asks for each of these charges again (replicas.py).
 import asyncio
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from actors import hosting
@@ -55,6 +55,7 @@ class OwnerLink:
         self, client: StartsOver, handle: Any, secret: bytes, settle_wait_ms: int, clock: Clock | None = None
     ) -> None:
         self._client, self.handle, self._settle_wait_ms = client, handle, settle_wait_ms
+        self.host = ""  # The address of its machine, as it was told last.
         self.link = Link(secret, LINK_KINDS, self._resolve, client.replica, clock)
         self.link.on_given_up = client.start_over
         self.link.on_standing = self.ask_for_undelivered
@@ -166,7 +167,14 @@ class OwnerLink:
             host, port = await hosting.ask(self.handle, "address", wait_seconds=5)
         except hosting.ActorUnreachable as error:
             raise OSError(str(error)) from error
+        self.host = host
         return host, port
+
+
+def reaches_others(links: Iterable[OwnerLink], here: str) -> bool:
+    """Return whether an owner on another machine than this one is linked; True also where none is known."""
+    others = [owner for owner in links if owner.host not in ("", here)]
+    return not others or any(owner.link.connected for owner in others)
 
 
 def _retrieve(told: "asyncio.Future[Any]") -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from actors import hosting
+from actors import actor_moves, hosting
 from actors.accounts.api import owner_name
 from actors.accounts.balancing import KIND, ShardMover, alone_at
 from actors.accounts.holders_store import PostgresHoldersStore
@@ -112,25 +112,30 @@ def is_owner(name: str) -> bool:
     return name.startswith(owner_name(""))
 
 
-async def move_owner(config: Config, spec: Spec, node: str) -> bool:
-    """Start an owner of accounts on another machine, while one more has its accounts. Returns whether it was done; else
-    the owner runs where it was. spec: as it was placed; its settings stay. node: the id of the machine.
+async def move_owner(config: Config, spec: Spec, node: str | None) -> bool:
+    """Start an owner of accounts on another machine, while one more owner there has its accounts. False: another
+    process directs moves now. spec: as it was placed; its settings stay. node: the id of the machine; None: any.
 
-    Raises StoreUnavailable, ActorUnreachable.
+    Raises StoreUnavailable, and ActorUnreachable where it could not be done; the owner then has its accounts as before,
+    or gets them back from the one more within a minute.
     """
-    moved = _index_of(spec.name)
 
     async def start(index: int) -> None:
         settings, fingerprint, _, *more = spec.arguments
-        arguments = (settings, fingerprint, index, *more)
         name = owner_name(index)
-        await asyncio.to_thread(hosting.start_on, spec._replace(name=name, arguments=arguments), node)
+        mine = spec._replace(name=name, arguments=(settings, fingerprint, index, *more))
+        await asyncio.to_thread(actor_moves.keep, mine)
+        await asyncio.to_thread(actor_moves.start_on, mine, node)
         await hosting.ask(hosting.Reference(name), "address", wait_seconds=_START_SECONDS)
 
     async with _renewing(config, start) as renewing, alone_at(config.storage) as is_alone:
         if not is_alone:
             return False
-        return await renewing.renew([moved], 1 + max(map(_index_of, await running_owners())))
+        told = await hosting.ask(hosting.Reference(spec.name), "fingerprint", wait_seconds=_FINGERPRINT_SECONDS)
+        spare = 1 + max(map(_index_of, await running_owners()))
+        if told != spec.fingerprint or not await renewing.renew([_index_of(spec.name)], spare):
+            raise hosting.ActorUnreachable(f"{spec.name} cannot give its accounts away now")
+    return True
 
 
 async def _place_all(indexes: Sequence[int], config: Config, setting: int) -> None:

@@ -137,7 +137,8 @@ class CurrentHealth:
 
 
 class LivePages:
-    """on_cut_off: called once for each time that this replica reaches neither the ledger nor Redis (isolation.py)."""
+    """on_cut_off: called once for each time that this replica is cut off (isolation.py). reaches_others: whether an
+    owner on another machine is linked, or none is known."""
 
     def __init__(
         self,
@@ -147,8 +148,9 @@ class LivePages:
         parts: LiveParts,
         offered: OfferedParts,
         on_cut_off: Callable[[], None] = lambda: None,
+        reaches_others: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._isolation, self._on_cut_off = Isolation(), on_cut_off
+        self._isolation, self._on_cut_off, self._reaches_others = Isolation(), on_cut_off, reaches_others
         self._prices, self._clock, self._current, self._parts = config.pricing, clock, current, parts
         self._started_at, self._doors = clock.now(), offered.doors
         lists = price_lists(config.pricing)
@@ -232,7 +234,7 @@ class LivePages:
         hub = parts.hub is None or parts.hub.look()
         services = Services(committing, reachable, relay, streaming, signals, away, hub)
         self._current.looked(services)
-        if self._isolation.looked(services, self._clock.monotonic()):
+        if self._isolation.looked(services, self._reaches_others(), self._clock.monotonic()):
             self._on_cut_off()
 
     async def _redis_answers(self) -> bool:

@@ -9,6 +9,7 @@ Connections set session state when they are opened, so a pooler in transaction m
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -49,6 +50,8 @@ _POSTGRES_HOPELESS = (
 _POSTGRES_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 # Errors of a connection in use. InternalClientError: a message of a server that ends came while none was expected.
 AWAY_AT_WORK = (*_POSTGRES_AWAY, asyncpg.InternalClientError)
+# The server ends a connection whose machine was silent for 11 s; by default after two hours. Nothing to a Unix socket.
+_NOTICES_LOST_MACHINES = "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3"
 _REDIS_HOPELESS = (redis.exceptions.AuthenticationError, redis.exceptions.AuthorizationError)
 
 
@@ -113,18 +116,21 @@ async def checked_postgres(url: str, *, connections_max: int, application: str) 
 
 @asynccontextmanager
 async def alone(storage: StorageConfig, lock: int, application: str, away: type[Exception]) -> AsyncIterator[bool]:
-    """Whether no other process with this database has this lock; it is held while the block runs, by a connection, and
-    so ends with the process. away: raised where the database does not answer."""
+    """Whether no other process with this database has this lock; it is held while the block runs, by a connection. It
+    ends with the process, and some seconds after the machine is lost. away: raised where the database does not answer.
+    """
     assert storage.postgres_url is not None
     pool = await checked_postgres(storage.postgres_url.get_secret_value(), connections_max=1, application=application)
     try:
         with away_as(away):
-            async with pool.acquire() as connection:
-                try:
-                    yield bool(await connection.fetchval("SELECT pg_try_advisory_lock($1)", lock))
-                finally:
-                    if not connection.is_closed():  # The server would notice the end of the pool a little later.
-                        await connection.execute("SELECT pg_advisory_unlock_all()")
+            connection = await pool.acquire()
+            await connection.execute(_NOTICES_LOST_MACHINES)
+            is_alone = bool(await connection.fetchval("SELECT pg_try_advisory_lock($1)", lock))
+        try:
+            yield is_alone
+        finally:  # The server would notice the end of the pool a little later.
+            with contextlib.suppress(*AWAY_AT_WORK):
+                await connection.execute("SELECT pg_advisory_unlock_all()")
     finally:
         pool.terminate()
 

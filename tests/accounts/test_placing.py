@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from actors import hosting
+from actors import actor_moves, hosting
 from actors.accounts import placing
 from actors.accounts.balancing import KIND, alone_at
 from actors.accounts.host import USES
@@ -160,19 +160,20 @@ async def test_only_one_process_at_a_time_ends_owners_with_their_accounts(
     assert len(cluster.placed) == len(free)
 
 
+@pytest.mark.parametrize("told", ["of theirs", "of a deployment meanwhile"])
 async def test_an_owner_moves_to_a_machine_with_its_own_settings(
-    monkeypatch: pytest.MonkeyPatch, postgres_url: str
+    monkeypatch: pytest.MonkeyPatch, postgres_url: str, told: str
 ) -> None:
     """Whoever moves it may be of a deployment before or behind it. One more owner has its accounts meanwhile, and has
-    the same settings. While another process directs moves nothing is done."""
+    the same settings. While another process directs moves nothing is done, nor with an owner that was replaced."""
     Cluster(monkeypatch, ["account-shard-0", "account-shard-4"], 1)
+    kept: list[str] = []
     started: list[tuple[str, str, tuple[Any, ...]]] = []
-    monkeypatch.setattr(
-        hosting, "start_on", lambda spec, node: started.append((spec.name, node, spec.arguments)), raising=True
-    )
+    monkeypatch.setattr(actor_moves, "keep", lambda spec: kept.append(spec.name))
+    monkeypatch.setattr(actor_moves, "start_on", lambda spec, node: started.append((spec.name, node, spec.arguments)))
 
-    async def asked(*_: Any, **__: Any) -> tuple[str, int]:
-        return "10.0.0.1", 1
+    async def asked(_: Any, method: str, **__: Any) -> Any:
+        return told if method == "fingerprint" else ("10.0.0.1", 1)
 
     async def renew(self: Any, outdated: list[int], spare: int) -> bool:
         for index in (spare, *outdated):
@@ -186,8 +187,33 @@ async def test_an_owner_moves_to_a_machine_with_its_own_settings(
     async with alone_at(mine.storage):
         assert not await placing.move_owner(mine, spec, "node")
     assert started == []
+    if told != spec.fingerprint:
+        with pytest.raises(hosting.ActorUnreachable):
+            await placing.move_owner(mine, spec, "node")
+        assert started == []
+        return
     assert await placing.move_owner(mine, spec, "node")
     assert started == [
         ("account-shard-5", "node", ("settings", "of theirs", 5, 2)),
         ("account-shard-4", "node", ("settings", "of theirs", 4, 2)),
     ]
+    assert kept == [name for name, *_ in started], "so one that is lost on the way is started again"
+
+
+async def test_an_owner_whose_accounts_cannot_be_moved_is_said_to_stay(
+    monkeypatch: pytest.MonkeyPatch, postgres_url: str
+) -> None:
+    """Each try starts one more owner, so it is not made again at once."""
+    Cluster(monkeypatch, ["account-shard-0"], 1)
+
+    async def asked(*_: Any, **__: Any) -> str:
+        return "ours"
+
+    async def renew(*_: Any) -> bool:
+        return False
+
+    monkeypatch.setattr(hosting, "ask", asked)
+    monkeypatch.setattr(Renewing, "renew", renew)
+    mine = config(1).model_copy(update={"storage": StorageConfig(postgres_url=SecretStr(postgres_url))})
+    with pytest.raises(hosting.ActorUnreachable):
+        await placing.move_owner(mine, Spec("account-shard-0", "ours", object, ("", "", 0, 1)), "node")

@@ -210,18 +210,21 @@ async def test_the_price_page_is_of_the_list_that_is_asked_for() -> None:
         assert (built["build_credits"], built["sol_usd"]) == (fixed, "150.000000")
 
 
-async def test_a_replica_that_reaches_neither_store_says_so_once() -> None:
-    """Its streams end then (launch/README.md, "What survives which failure"); PostgreSQL alone may be away for long."""
+async def test_a_replica_that_is_cut_off_says_so_once() -> None:
+    """Its streams end then (launch/README.md, "What survives which failure"). Where both stores are away, but owners on
+    other machines answer, they do not: all clients would come back at once, and nobody could serve them."""
     clock, told = ManualClock(), list[float]()
     world = World()
     parts = LiveParts(owners=world.owners, redis=world.redis)
-    pages = LivePages(CONFIG, clock, world.current, parts, OfferedParts(), lambda: told.append(clock.monotonic()))
-    world.owners.state = False
+    others = [True]
+    cut_off = lambda: told.append(clock.monotonic()), lambda: others[0]
+    pages = LivePages(CONFIG, clock, world.current, parts, OfferedParts(), *cut_off)
+    world.owners.state = world.redis.up = False
     for _ in range(30):
         await pages.look()
         clock.advance(1.0)
     assert told == []
-    world.redis.up, began = False, clock.monotonic()
+    others[0], began = False, clock.monotonic()
     for _ in range(30):
         await pages.look()
         clock.advance(1.0)

@@ -13,7 +13,7 @@ SHARED = (
     *("x402_types", "request_ids", "calls", "events", "pages"),
     *("place_shares", "actor_settings"),
     *("background", "gathered", "start_line", "side_program", "side_process", "leaving", "free_memory"),
-    *("actor_methods", "small_actors", "seats", "hosting", "actor_client"),
+    *("actor_methods", "small_actors", "seats", "hosting", "actor_moves", "actor_client"),
 )
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
 LEVELS: tuple[tuple[str, ...], ...] = (

@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 
 from actors import hosting
 from actors.accounts.client import ShardedAccounts
+from actors.accounts.owner_link import reaches_others
 from actors.accounts.placing import place_owners
 from actors.call_log.endpoints import CallLogPages
 from actors.call_log.store import RedisCallLogStore
@@ -111,7 +112,7 @@ async def assemble(config: Config) -> tuple[Any, Close]:
     sol_price = _open_sol_price(nodes, config.trades, clock)
     sponsor = payments.recovery if payments else None
     live = LiveParts(accounts, redis_client, signals.classifiers, sends, yellowstone, sponsor, sol_price, streaming.hub)
-    pages = LivePages(config, clock, current, live, _offered(config, served), leaving.end_present)
+    pages = LivePages(config, clock, current, live, _offered(config, served), *_cut_off(leaving, accounts))
     await pages.start(metrics)
     keys, close_keys = await _open_keys(config, clock)
     parts = Dependencies(
@@ -190,6 +191,11 @@ def _open_streams(door: HttpDoor, leaving: Leaving, sockets: StreamSockets | Non
     leaving.add(*(one for one in (sockets, grpc) if one is not None))
     if grpc is not None:
         grpc.open(door)
+
+
+def _cut_off(leaving: Leaving, accounts: ShardedAccounts) -> tuple[Callable[[], None], Callable[[], bool]]:
+    here = hosting.this_address()
+    return leaving.end_present, lambda: reaches_others(accounts.links, here)
 
 
 async def _report(config: Config, metrics: Metrics, accounts: ShardedAccounts, leaving: Leaving) -> None:

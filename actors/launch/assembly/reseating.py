@@ -10,40 +10,52 @@ them) and actors that each machine has.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
-from actors import hosting
+from actors import actor_moves, hosting
 from actors.accounts.placing import is_owner, move_owner
 from actors.accounts.stored import StoreUnavailable
 from actors.background import Background
 from actors.clock import Clock
 from actors.config import Config
+from actors.release import RELEASE
 from actors.seats import next_move
+from actors.small_actors import Spec
 from actors.storage.connections import alone
 
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 10.0
 SETTLED_SECONDS = 30.0  # So long the machines stay the same before an actor moves: Ray restarts some meanwhile.
+AGAIN_SECONDS = 300.0  # Until the next look for moves, when all was well, or a move failed.
 MOVES_MAX = 3  # Of one actor, while the machines stay the same: somebody else may place it elsewhere each time.
-_STATE_SECONDS = 5.0
+_STATE_SECONDS, _STARTED_SECONDS = 5.0, 60.0
 _APPLICATION = "moving actors to other machines"
 _MOVING = 0x7365_6174_73  # "seats"; any fixed number that no other program uses in this database.
 
+Machines = Mapping[str, Mapping[str, Any]]  # Ray's description of each node that is alive, by its id.
+
 
 class Cluster(Protocol):
-    async def machines(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return Ray's description of each node that is alive, by its id."""
+    """Each method raises ActorUnreachable, or StoreUnavailable, where it cannot be done now."""
+
+    async def machines(self) -> Machines: ...
+
+    async def names(self) -> tuple[Collection[str], Collection[str]]:
+        """Return the names of the actors that should run, and of those among them that do."""
         ...
 
-    async def seats(self) -> Mapping[str, str] | None:
-        """Return the node of each actor that may move, by the actor's name. None: not all of them answer."""
+    async def seats(self) -> Mapping[str, str]:
+        """Return the node of each actor that may move, by the actor's name."""
         ...
 
-    async def move(self, name: str, node: str) -> bool:
-        """Start an actor on this node. False: another process moves one now. Raises ActorUnreachable,
-        StoreUnavailable."""
+    async def move(self, name: str, node: str, stay: Collection[str]) -> bool:
+        """Start an actor on this node. False: another process moves one now, or has done so."""
+        ...
+
+    async def start(self, name: str) -> None:
+        """Start an actor that does not run, on any node."""
         ...
 
 
@@ -53,8 +65,10 @@ class Reseating:
     def __init__(self, cluster: Cluster, clock: Clock, is_leaving: Callable[[], bool] = lambda: False) -> None:
         self._cluster, self._clock, self._is_leaving = cluster, clock, is_leaving
         self._known: frozenset[str] = frozenset()
-        self._same_since, self._is_settled = 0.0, False
+        self._not_before = 0.0  # Monotonic time of the next move.
         self._moves: Counter[str] = Counter()
+        self._seen: set[str] = set()  # Actors that ran once, and of those the ones that did not at the latest look.
+        self._missing: set[str] = set()
         self._background = Background(logger, "looking for actors that are on the wrong machine failed")
 
     def start(self) -> None:
@@ -64,34 +78,51 @@ class Reseating:
         await self._background.stop()
 
     async def look(self) -> None:
-        """Look once, and move one actor where that is due."""
+        """Look once, and start or move one actor where that is due."""
         if self._is_leaving():
             return
-        machines = await self._cluster.machines()
-        if machines.keys() != self._known:
-            self._known, self._same_since, self._is_settled = frozenset(machines), self._clock.monotonic(), False
-            self._moves.clear()
-        if self._is_settled or len(machines) < 2 or self._clock.monotonic() - self._same_since < SETTLED_SECONDS:
-            return
+        now = self._clock.monotonic()
         try:
-            seats = await self._cluster.seats()
-            if seats is not None:
-                await self._move_one(seats, machines)
+            machines = await self._cluster.machines()
+            if machines.keys() != self._known:
+                self._known, self._not_before = frozenset(machines), now + SETTLED_SECONDS
+                self._moves.clear()
+            if len(machines) < 2:
+                return
+            if not await self._start_missing() and now >= self._not_before:
+                await self._move_one(machines)
         except (hosting.ActorUnreachable, StoreUnavailable) as error:
-            logger.warning("an actor is not on another machine yet: %s", error)
+            logger.warning("actors are not where they should be yet: %s", error)
 
-    async def _move_one(self, seats: Mapping[str, str], machines: Mapping[str, Mapping[str, Any]]) -> None:
-        move = next_move(seats, machines.values())
-        self._is_settled = move is None or self._moves[move[0]] >= MOVES_MAX
+    async def _start_missing(self) -> bool:
+        """Start an actor that ran, should run, and does not at two looks: whoever moved it has ended in the middle."""
+        should, do = await self._cluster.names()
+        self._seen = (self._seen | set(do)) & set(should)
+        missing = self._seen - set(do)
+        lost = sorted(missing & self._missing)
+        self._missing = missing
+        if lost:
+            logger.error("%s was ended on its way to another machine; it is started again", lost[0])
+            await self._cluster.start(lost[0])
+        return bool(missing)
+
+    async def _move_one(self, machines: Machines) -> None:
+        stay = {name for name, count in self._moves.items() if count >= MOVES_MAX}
+        move = next_move(await self._cluster.seats(), machines.values(), stay)
         if move is None:
+            self._not_before = self._clock.monotonic() + AGAIN_SECONDS
             return
         name, node = move
-        if self._is_settled:
-            logger.error("%s stays where it is: it was moved %d times, and was elsewhere again", name, MOVES_MAX)
-            return
-        if await self._cluster.move(name, node):
+        try:
+            has_moved = await self._cluster.move(name, node, stay)
+        except hosting.ActorUnreachable:
+            self._not_before = self._clock.monotonic() + AGAIN_SECONDS
+            raise
+        if has_moved:
             self._moves[name] += 1
             logger.info("%s has moved to the machine %s", name, machines[node].get("NodeManagerAddress", node))
+            if self._moves[name] == MOVES_MAX:
+                logger.error("%s was moved %d times, and stays where it is from now on", name, MOVES_MAX)
 
 
 class RayCluster:
@@ -100,25 +131,55 @@ class RayCluster:
     def __init__(self, config: Config) -> None:
         self._config = config
 
-    async def machines(self) -> Mapping[str, Mapping[str, Any]]:
-        return await asyncio.to_thread(hosting.machines)
+    async def machines(self) -> Machines:
+        return await asyncio.to_thread(actor_moves.machines)
 
-    async def seats(self) -> Mapping[str, str] | None:
-        names = list(await asyncio.to_thread(hosting.kept_specs))
+    async def names(self) -> tuple[Collection[str], Collection[str]]:
+        return await asyncio.to_thread(actor_moves.kept_and_running)
+
+    async def seats(self) -> Mapping[str, str]:
+        _, running = await self.names()
+        names = sorted(running)
         states = await hosting.ask_each(map(hosting.Reference, names), "actor_state", _STATE_SECONDS)
         nodes = {str(node["NodeManagerAddress"]): id for id, node in (await self.machines()).items()}
-        pairs = [(name, state) for name, state in zip(names, states, strict=True) if state is not None]
-        found = {name: nodes.get(str(state["machine"])) for name, state in pairs}
-        known = {name: node for name, node in found.items() if node is not None}
-        return known if len(known) == len(names) else None
+        machines = [state and str(state["machine"]) for state in states]
+        found = {name: nodes[machine] for name, machine in zip(names, machines, strict=True) if machine in nodes}
+        if len(found) < len(names):
+            raise hosting.ActorUnreachable(f"{', '.join(sorted(set(names) - set(found)))}: no answer")
+        return found
 
-    async def move(self, name: str, node: str) -> bool:
+    async def move(self, name: str, node: str, stay: Collection[str]) -> bool:
         async with alone(self._config.storage, _MOVING, _APPLICATION, StoreUnavailable) as is_alone:
-            spec = (await asyncio.to_thread(hosting.kept_specs)).get(name)
-            # Whoever had the lock before may have moved it.
-            if not is_alone or spec is None or (await self.seats() or {}).get(name) == node:
+            if not is_alone:
                 return False
+            seats = await self.seats()
+            if next_move(seats, (await self.machines()).values(), stay) != (name, node):
+                return False  # Whoever had the lock before has moved one.
+            spec = await self._spec(name)
             if is_owner(name):
                 return await move_owner(self._config, spec, node)
-            await asyncio.to_thread(hosting.start_on, spec, node)
+            await asyncio.to_thread(actor_moves.start_on, spec, node)
+            await self._works(spec, node, seats[name])
             return True
+
+    async def start(self, name: str) -> None:
+        async with alone(self._config.storage, _MOVING, _APPLICATION, StoreUnavailable) as is_alone:
+            if is_alone:
+                await asyncio.to_thread(actor_moves.start_on, await self._spec(name), None)
+
+    async def _spec(self, name: str) -> Spec:
+        spec = await asyncio.to_thread(actor_moves.kept, name)
+        # Of another release: its machines have other code by now, and a deployment follows.
+        if spec is None or spec.fingerprint.split(" ")[0] != RELEASE:
+            raise hosting.ActorUnreachable(f"{name}: it is of another release")
+        return spec
+
+    async def _works(self, spec: Spec, node: str, before: str) -> None:
+        """Bring an actor back that cannot work at its new place: the machine may not reach a store, or have other code.
+        It tells its state once it has opened its connections."""
+        try:
+            await hosting.ask(hosting.Reference(spec.name), "actor_state", wait_seconds=_STARTED_SECONDS)
+        except hosting.ActorUnreachable as error:
+            logger.error("%s does not start on the machine %s, and goes back: %s", spec.name, node, error)
+            await asyncio.to_thread(actor_moves.start_on, spec, before, even_silent=True)
+            raise

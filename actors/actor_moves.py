@@ -1,0 +1,86 @@
+"""Starts actors on another machine of a cluster, with everything that they were placed with.
+
+Implements: launch/README.md, "A machine that returns". How each actor was placed is kept by Ray's head (hosting.place),
+beside what Ray itself keeps of it. Whoever ends an actor for good forgets that first (hosting.remove), so one that is
+kept and does not run was lost on its way to another machine. Each function blocks, needs a connected Ray, and raises
+ActorUnreachable while Ray's head does not answer. Not here: which actor moves (seats.py), and when
+(launch/assembly/reseating.py).
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from actors.hosting import (
+    NAMESPACE,
+    ActorUnreachable,
+    connected_ray,
+    created,
+    names,
+    shared_process,
+    told_fingerprint,
+)
+from actors.small_actors import APART, RaySpecs, Spec
+
+_ANSWER_SECONDS = 10.0
+_START_SECONDS = 120.0  # Of a new process, on a machine where much else starts.
+_TRIES = 3
+
+
+def machines() -> dict[str, dict[str, Any]]:
+    """Return Ray's description of the nodes that are alive, by their ids. Empty for a local run, which has one."""
+    with _while_the_head_answers():
+        if shared_process() is not None:
+            return {}
+        return {str(node["NodeID"]): node for node in connected_ray().nodes() if node["Alive"]}
+
+
+def kept_and_running() -> tuple[set[str], set[str]]:
+    """Return the names of the actors that may move: those that should run, and of them those that do."""
+    with _while_the_head_answers():
+        kept = set(RaySpecs(APART).names())
+        return kept, kept & set(names())
+
+
+def kept(name: str) -> Spec | None:
+    """Return how an actor was placed. None: it was removed, or has code that this process lacks."""
+    with _while_the_head_answers():
+        return RaySpecs(APART).get(name)
+
+
+def keep(spec: Spec) -> None:
+    with _while_the_head_answers():
+        RaySpecs(APART).keep(spec)
+
+
+def start_on(spec: Spec, node: str | None, even_silent: bool = False) -> None:
+    """Start an actor on this node, and end the one with its name that runs elsewhere. None: on any node.
+
+    Waits for a new process. Nothing is ended where the actor has other settings than these, or does not answer;
+    even_silent: one that does not answer is.
+    """
+    with _while_the_head_answers():
+        ray = connected_ray()
+        with contextlib.suppress(ValueError):  # It does not run.
+            running = ray.get_actor(spec.name, namespace=NAMESPACE)
+            told = told_fingerprint(running, _ANSWER_SECONDS)
+            if told != spec.fingerprint and not (told is None and even_silent):
+                raise ActorUnreachable(f"{spec.name} does not answer, or was replaced by a deployment meanwhile")
+            ray.kill(running, no_restart=True)
+    for _ in range(_TRIES):  # At first its name may belong to the one that is ending.
+        with contextlib.suppress(ActorUnreachable), _while_the_head_answers():
+            if not RaySpecs(APART).has(spec.name):
+                return  # It was removed meanwhile: fewer are wanted.
+            if told_fingerprint(created(spec, ray.nodes(), node), _START_SECONDS) == spec.fingerprint:
+                return
+    raise ActorUnreachable(f"{spec.name} does not start")
+
+
+@contextlib.contextmanager
+def _while_the_head_answers() -> Iterator[None]:
+    try:
+        yield
+    except ActorUnreachable:
+        raise
+    except Exception as error:  # Ray has many for a head that is away.
+        raise ActorUnreachable(f"Ray: {type(error).__name__}: {error}") from error
