@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from actors.accounts import owner_link
-from actors.accounts.owner_link import OwnerLink
+from actors.accounts.owner_link import OwnerLink, reaches_others
 from tests.accounts.making import operation, settle
 
 
@@ -32,3 +32,19 @@ async def test_charges_that_are_not_delivered_are_bounded(monkeypatch: Any) -> N
     assert notice.operations == (operation(1), operation(2))
     await asyncio.sleep(0)
     await owner.stop()
+
+
+class _Linked(OwnerLink):
+    def __init__(self, host: str, is_linked: bool) -> None:
+        super().__init__(Client(), None, b"secret", 100)
+        self.host = host
+        self.link._connection = object() if is_linked else None  # type: ignore[assignment]
+
+
+def test_a_replica_knows_whether_it_reaches_an_owner_on_another_machine() -> None:
+    """One on its own machine answers also where the machine is cut off; where none is known elsewhere, nothing is."""
+    here, there = "10.0.0.1", "10.0.0.2"
+    assert reaches_others([], here)
+    assert reaches_others([_Linked(here, False), _Linked("", False)], here)
+    assert not reaches_others([_Linked(here, True), _Linked(there, False)], here)
+    assert reaches_others([_Linked(there, False), _Linked(there, True)], here)
