@@ -29,6 +29,10 @@ from actors.upstream.socket_bodies import SocketBody
 _KEPT_SECONDS = 3.0
 _FINAL_STATUS_MIN, _SWITCHING_PROTOCOLS = 200, 101
 _INTERIM_ANSWERS_MAX = 8  # A node that sends more in a row only keeps this side busy.
+# A read brings up to 256 kB. The parser takes 15 ms for so much in chunks of one byte. So it gets slices, of 1 ms, and no
+# more of an answer whose chunks are smaller than 64 bytes on average.
+_SLICE_BYTES = 16_384
+_CHUNKS_OF_SLICE_MAX = _SLICE_BYTES // 64
 
 
 class KeptConnections:
@@ -67,7 +71,12 @@ class KeptConnections:
         except BaseException:  # The next call must not read the answer to this one.
             connection.close()
             raise
-        if answer is None or not answer.answered:
+        if (
+            answer is None
+        ):  # The node closed it, and so perhaps the other idle ones: whoever asks again needs a new one.
+            connection.close()
+            self._end_idle(0.0)
+        elif not answer.answered:
             connection.close()
         else:
             self._keep(connection)
@@ -191,8 +200,25 @@ class StrictConnection(ResponseHandler):
         if data and not is_asked:  # Empty data: aiohttp continues with bytes that it had buffered.
             self.force_close()
             self.abort()
-            return
-        super().data_received(data)
+        elif len(data) <= _SLICE_BYTES:
+            super().data_received(data)
+        else:
+            self._received_in_slices(data)
+
+    def _received_in_slices(self, data: bytes) -> None:
+        for start in range(0, len(data), _SLICE_BYTES):
+            before = self._chunks
+            self.data_received(data[start : start + _SLICE_BYTES])
+            if self._chunks - before > _CHUNKS_OF_SLICE_MAX:
+                self._end_payload(HttpProcessingError(code=0, message="its chunks are too small"))
+                self.force_close()
+                self.abort()
+                return
+
+    @property
+    def _chunks(self) -> int:
+        """The chunks of the answer that its reader has not seen yet."""
+        return 0 if self._payload is None else len(self._payload._http_chunk_splits or ())
 
 
 # --- checks of aiohttp ------------------------------------------------------------------------------------------------
@@ -267,6 +293,7 @@ def _end_the_reading_of_a_malformed_body(loop: asyncio.AbstractEventLoop) -> Non
     connection.data_received(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ntrue\r\n")
     message, payload = _received(reading)
     assert message.chunked and not payload.is_eof(), "chunks are not told"
+    assert connection._chunks == 1, "chunks are not counted"
     connection.data_received(b"no chunk\r\n")
     assert payload.exception() is not None, "a malformed body does not end its reading"
     connection.close()
