@@ -71,9 +71,7 @@ class KeptConnections:
         except BaseException:  # The next call must not read the answer to this one.
             connection.close()
             raise
-        if (
-            answer is None
-        ):  # The node closed it, and so perhaps the other idle ones: whoever asks again needs a new one.
+        if answer is None:  # The node closed it, and perhaps the other idle ones: a repeated call needs a new one.
             connection.close()
             self._end_idle(0.0)
         elif not answer.answered:
