@@ -39,8 +39,8 @@ class KeptConnections:
     """Connections that are reused. The constructor raises UnsupportedAiohttp too.
 
     aiohttp's pool makes the connections, counts them and has callers wait beyond connections_max. An idle connection is
-    kept here, and not given back to the pool, unless callers wait there: a lone call takes the one that was used last,
-    without the twenty calls of functions of the pool.
+    kept here, and not given back to the pool, unless a caller waits there for one: a lone call takes the one that was
+    used last, without the twenty calls of functions of the pool.
     """
 
     def __init__(self, address: NodeAddress, connections_max: int) -> None:
@@ -48,6 +48,8 @@ class KeptConnections:
         _check_aiohttp(loop)
         self._idle: list[tuple[Connection, float]] = []  # With the time of its last answer, oldest first.
         self._sweep: asyncio.TimerHandle | None = None  # Runs while a connection is idle.
+        self._connections_max = connections_max
+        self._open = 0  # Connections that the pool gave out and has not got back.
         self._connecting = 0  # Callers that wait for the pool.
         self._head = address.request_head()
         self._connector = aiohttp.TCPConnector(limit=connections_max, keepalive_timeout=_KEPT_SECONDS)
@@ -66,16 +68,17 @@ class KeptConnections:
                 return replies.NOT_SENT
             finally:
                 self._connecting -= 1
+            self._open += 1
         try:
             answer = await self._exchange_on(connection, body, request_id, read, further)
         except BaseException:  # The next call must not read the answer to this one.
-            connection.close()
+            self._close(connection)
             raise
         if answer is None:  # The node closed it, and perhaps the other idle ones: a repeated call needs a new one.
-            connection.close()
+            self._close(connection)
             self._end_idle(0.0)
         elif not answer.answered:
-            connection.close()
+            self._close(connection)
         else:
             self._keep(connection)
         return answer
@@ -91,17 +94,23 @@ class KeptConnections:
             protocol = connection.protocol
             if since >= oldest and protocol is not None and protocol.is_connected():
                 return connection
-            connection.close()
+            self._close(connection)
         return None
 
     def _keep(self, connection: Connection) -> None:
         protocol = connection.protocol
-        if self._connecting or self._connector.closed or protocol is None or protocol.should_close:
+        is_awaited = self._connecting and self._open + self._connecting > self._connections_max
+        if is_awaited or self._connector.closed or protocol is None or protocol.should_close:
+            self._open -= 1
             connection.release()  # To a caller that waits; the pool closes one that cannot be used again.
             return
         self._idle.append((connection, self._loop.time()))
         if self._sweep is None:
             self._sweep = self._loop.call_later(_KEPT_SECONDS, self._end_idle, _KEPT_SECONDS)
+
+    def _close(self, connection: Connection) -> None:
+        self._open -= 1
+        connection.close()
 
     def _end_idle(self, kept_seconds: float) -> None:
         """Close the connections that were idle for this long."""
@@ -110,7 +119,7 @@ class KeptConnections:
             self._sweep = None
         now = self._loop.time()
         while self._idle and now - self._idle[0][1] >= kept_seconds:
-            self._idle.pop(0)[0].close()
+            self._close(self._idle.pop(0)[0])
         if self._idle:
             left = self._idle[0][1] + kept_seconds - now
             self._sweep = self._loop.call_later(left, self._end_idle, kept_seconds)

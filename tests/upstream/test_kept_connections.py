@@ -71,7 +71,22 @@ async def test_callers_beyond_the_limit_get_the_connections_of_those_before_them
         for _ in range(3):
             answers = await asyncio.gather(*(client.call("getSlot", b"[]", CLASS_TIMEOUT_MS) for _ in range(7)))
             assert {answer.kind for answer in answers} == {AnswerKind.RESULT}
+            assert client._connections._open == len(client._connections._idle) <= 2
         assert node.connections == 2
+
+
+async def test_an_idle_connection_does_not_go_where_nobody_waits_for_one():
+    """A caller that makes a connection below the limit is not waiting for one. aiohttp's pool would keep the idle one,
+    and a read that is repeated would get it: closed by now, too."""
+    async with scene(connections_max=3) as (node, client):
+        await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
+        kept = client._connections
+        kept._connecting = 2
+        await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
+        assert (len(kept._idle), kept._open, node.connections) == (1, 1, 1)
+        kept._connecting = 3
+        await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
+        assert (len(kept._idle), kept._open) == (0, 0), "one of three more callers waits beyond the limit"
 
 
 async def test_a_second_answer_to_one_request_reaches_nobody():
