@@ -194,6 +194,7 @@ async def test_who_leaves_pays_for_what_was_answered_and_for_nothing_else(moment
         assert account.voided == [caller.charges[0].settle]
 
 
+@pytest.mark.threat(75)
 async def test_who_always_leaves_has_the_nodes_work_no_more_than_a_rate_allows() -> None:
     """Such calls cost nothing. Their units of the rate are all that bounds them, and a call of an account whose client
     left is followed by one that is held first."""

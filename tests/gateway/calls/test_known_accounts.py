@@ -102,6 +102,7 @@ def test_the_credential_told_about_longest_ago_is_forgotten_first(monkeypatch: p
     assert [doubtless(known, key, 1, NOW, SECOND, 1) is not None for key in keys] == [True, False, True]
 
 
+@pytest.mark.threat(75)
 def test_a_refusal_leaves_doubt_of_all_credentials_of_its_account() -> None:
     """decisions, "Calls asked ahead": else each of its hundred keys could have as many answers thrown away as one."""
     known, keys = KnownAccounts(), [KeyProof(bytes([number]) * 32, bytes(8)) for number in range(4)]
