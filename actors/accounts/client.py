@@ -188,7 +188,7 @@ class ShardedAccounts:
     async def charge(self, request: ChargeRequest) -> ChargeReply:
         if self._locations.are_known:
             located = msgspec.structs.replace(request.hold, proof=self._locations.locate(request.hold.proof))
-            request = ChargeRequest(located, request.settle)
+            request = msgspec.structs.replace(request, hold=located)
         settle = request.settle
         try:
             reply: ChargeReply = await self._of(settle.pubkey).sent(CHARGE, request, self._settle_wait_ms)

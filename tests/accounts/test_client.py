@@ -9,6 +9,7 @@ from ray.exceptions import ActorDiedError, RayError
 
 from actors.accounts import owner_link
 from actors.accounts.api import (
+    CHARGE,
     DELIVERED,
     HOLD,
     SETTLE,
@@ -25,6 +26,8 @@ from actors.accounts.api import (
 from actors.accounts.client import ShardedAccounts
 from actors.accounts.holders_store import RouteTable
 from actors.calls import (
+    ChargeReply,
+    ChargeRequest,
     DeliveredNotice,
     HoldItem,
     HoldReply,
@@ -61,6 +64,7 @@ class Owner:
             {
                 HOLD: self._hold,
                 SETTLE: self._settle,
+                CHARGE: self._charge,
                 VOID: self._settle,
                 DELIVERED: self._delivered,
                 UNDELIVERED: self._told,
@@ -106,6 +110,10 @@ class Owner:
         for item in items:
             self.ended.put_nowait(item)
         return [SettleReply(True, 5) for _ in items]
+
+    def _charge(self, items: list[ChargeRequest]) -> list[Any]:
+        self.seen += items
+        return [ChargeReply(HoldReply(b"", 1, None, (None,), None), SettleReply(True, 5)) for _ in items]
 
     def _told(self, items: list[UndeliveredNotice]) -> list[Any]:
         self.told += items
@@ -337,3 +345,16 @@ async def test_who_links_again_names_every_charge_whose_answer_has_not_left() ->
 
 def _never(items: list[Any]) -> list[Any]:
     return [asyncio.get_running_loop().create_future() for _ in items]
+
+
+async def test_a_charge_says_how_many_follow_wherever_its_key_was_located() -> None:
+    """decisions, "Calls asked ahead": an owner that is not told writes each charge in a group of its own."""
+    accounts, owners = await world(2)
+    proof = KeyProof(b"h" * 32, routing_bytes(WALLETS[1]))
+    hold = HoldRequest(bytes(16), proof, (HoldItem("getSlot", 1),))
+    settle = SettleRequest(bytes(16), WALLETS[0], 1, "getSlot", 1, 0, 0, 0)
+    assert accounts._locations.learn(proof, WALLETS[0])
+    assert (await accounts.charge(ChargeRequest(hold, settle, 3))).settled == SettleReply(True, 5)
+    (seen,) = owners[shard_of(WALLETS[0]) % 2].seen
+    assert (seen.coming, seen.hold.proof.routing) == (3, routing_bytes(WALLETS[0]))
+    await end(accounts, owners)

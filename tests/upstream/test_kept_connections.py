@@ -19,6 +19,20 @@ from .nodes import RESULT, Exchange, response
 from .test_client import CLASS_TIMEOUT_MS, scene
 
 
+class Counted:
+    """aiohttp's parser, which notes how many bytes it gets at once."""
+
+    def __init__(self, feed, fed: list[int]) -> None:
+        self._feed, self._fed = feed, fed
+
+    def feed_data(self, data: bytes):
+        self._fed.append(len(data))
+        return self._feed(data)
+
+    def feed_eof(self) -> None:
+        return None
+
+
 async def close_second(exchange: Exchange) -> None:
     if exchange.number == 1:
         exchange.writer.close()
@@ -51,13 +65,47 @@ async def test_idle_connections_are_closed_after_some_seconds(monkeypatch):
         assert not kept._idle and kept._sweep is None and all(connection.closed for connection in connections)
 
 
+async def test_idle_connections_are_closed_a_few_at_a_time(monkeypatch):
+    """Closing 500 in one turn held the event loop for 20 ms, three seconds after each burst of as many calls."""
+    monkeypatch.setattr(kept_connections, "_CLOSED_AT_ONCE_MAX", 2)
+    monkeypatch.setattr(kept_connections, "_CLOSING_PAUSE_SECONDS", 0.0)
+    async with scene() as (node, client):
+        await asyncio.gather(*(client.call("getSlot", b"[]", CLASS_TIMEOUT_MS) for _ in range(5)))
+        kept = client._connections
+        kept._trusted_since = asyncio.get_running_loop().time()
+        left = []
+        kept._end_idle(60.0)
+        while kept._idle:
+            left.append(len(kept._idle))
+            assert kept._take_idle() is None, "no call gets one that is about to be closed"
+            await asyncio.sleep(0)
+        assert (list(dict.fromkeys(left)), kept._open, kept._sweep) == ([3, 1], 0, None)
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
+        assert node.connections == 6
+
+
 async def test_callers_beyond_the_limit_get_the_connections_of_those_before_them():
     """An idle connection counts as used, so it must not wait here while callers wait in the pool."""
     async with scene(connections_max=2) as (node, client):
         for _ in range(3):
             answers = await asyncio.gather(*(client.call("getSlot", b"[]", CLASS_TIMEOUT_MS) for _ in range(7)))
             assert {answer.kind for answer in answers} == {AnswerKind.RESULT}
+            assert client._connections._open == len(client._connections._idle) <= 2
         assert node.connections == 2
+
+
+async def test_an_idle_connection_does_not_go_where_nobody_waits_for_one():
+    """A caller that makes a connection below the limit is not waiting for one. aiohttp's pool would keep the idle one,
+    and a read that is repeated would get it: closed by now, too."""
+    async with scene(connections_max=3) as (node, client):
+        await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
+        kept = client._connections
+        kept._connecting = 2
+        await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
+        assert (len(kept._idle), kept._open, node.connections) == (1, 1, 1)
+        kept._connecting = 3
+        await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
+        assert (len(kept._idle), kept._open) == (0, 0), "one of three more callers waits beyond the limit"
 
 
 async def test_a_second_answer_to_one_request_reaches_nobody():
@@ -103,6 +151,23 @@ async def test_a_kept_connection_that_was_closed_meanwhile_costs_nothing():
         assert node.connections == 2
 
 
+async def test_a_read_is_repeated_on_a_new_connection_and_not_on_another_idle_one():
+    """A node that restarts, or drops idle connections, drops all: the second attempt would meet the next closed one."""
+
+    async def close_fourth(exchange: Exchange) -> None:
+        if exchange.number == 3:
+            exchange.writer.close()
+        else:
+            await exchange.send(exchange.response())
+
+    async with scene(close_fourth) as (node, client):
+        await asyncio.gather(*(client.call("getSlot", b"[]", CLASS_TIMEOUT_MS) for _ in range(3)))
+        kept = [connection for connection, _ in client._connections._idle]
+        assert len(kept) == node.connections == 3
+        assert (await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)).kind is AnswerKind.RESULT
+        assert node.connections == 4 and client._connections._take_idle() not in kept
+
+
 async def test_a_body_that_turns_out_malformed_is_garbage_at_once():
     """Threat 15: nobody waits until his time is up for what is known to be broken."""
     chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n" + RESULT[:5] + b"\r\n"
@@ -118,6 +183,31 @@ async def test_a_body_that_turns_out_malformed_is_garbage_at_once():
         asyncio.get_running_loop().call_later(0.05, told.set)  # Once the head is being read from.
         answer = await client.call("getSlot", b"[]", CLASS_TIMEOUT_MS)
         assert (answer.kind, len(node.exchanges)) == (AnswerKind.GARBAGE, 1)
+
+
+@pytest.mark.threat(15)
+async def test_an_answer_in_crumbs_is_garbage_before_it_keeps_this_side_busy():
+    """Threat 15: 256 kB of chunks of a byte each, in one read, held the event loop for 15 ms. A node that sends its
+    answer in chunks of a few hundred bytes is understood."""
+    loop = asyncio.get_running_loop()
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    for size, count in ((1, 40_000), (200, 1_200)):
+        connection, transport, reading = kept_connections._asked(loop)
+        fed: list[int] = []
+        feed = connection._parser.feed_data
+        connection._parser = Counted(feed, fed)
+        connection.data_received(head)
+        message, payload = kept_connections._received(reading)
+        assert message.chunked
+        connection.data_received(b"%x\r\n%b\r\n" % (size, b"x" * size) * count)
+        assert max(fed) <= kept_connections._SLICE_BYTES
+        is_taken = size > 1
+        assert (payload.exception() is None, transport.ended) == (is_taken, not is_taken)
+        if is_taken:
+            assert payload.total_bytes == size * count
+        else:
+            assert sum(fed) <= len(head) + kept_connections._SLICE_BYTES
+        connection.close()
 
 
 async def test_a_send_is_not_repeated_when_its_kept_connection_was_closed():

@@ -7,8 +7,11 @@ where the owner refuses the hold.
 
 | The call                              | The client left                     | This server gave the request up |
 |---------------------------------------|-------------------------------------|---------------------------------|
-| is not answered by the node yet       | nothing was held                    | nothing was held                |
+| is not answered by the node yet       | released                            | released                        |
 | is answered, and is being charged     | charged                             | voided                          |
+
+What is released takes a unit of the rate, as a call that was held first, and the account is known no more. Otherwise a
+client that always leaves at once would have the nodes work for nothing, without a limit.
 """
 
 import asyncio
@@ -63,9 +66,9 @@ class AskedAhead:
         self._known = KnownAccounts()
         self._asking: dict[int, int] = {}  # Calls by the epoch of their account's owner.
 
-    def learn(self, proof: Proof, held: HoldReply) -> None:
-        """Remember the reply to a granted hold."""
-        self._known.learn(proof, held, self._clock.monotonic())
+    def learn(self, proof: Proof, held: HoldReply, method: str) -> None:
+        """Remember the reply to a granted hold of this method."""
+        self._known.learn(proof, held, self._clock.monotonic(), method)
 
     def known(self, proof: Proof, admitted: AdmittedCall, in_flight: int) -> KnownAccount | None:
         """Return what is known of the account of a call that may be asked ahead, else None. in_flight: calls of this
@@ -73,7 +76,8 @@ class AskedAhead:
         plan = admitted.plan
         if not plan.asks_node or admitted.answer is not None or plan.ceiling == 0 or admitted.monotonic:
             return None  # A monotonic read needs the floor that the owner tells with the hold.
-        return self._known.without_doubt(proof, plan.ceiling, self._clock.monotonic(), self._clock.now(), in_flight)
+        now, second = self._clock.monotonic(), self._clock.now()
+        return self._known.without_doubt(proof, plan.ceiling, now, second, in_flight, plan.method)
 
     async def run(
         self, proof: Proof, admitted: AdmittedCall, operation: bytes, known: KnownAccount, client: Client | None
@@ -83,14 +87,21 @@ class AskedAhead:
         owner = known.epoch
         known.asking += 1
         self._asking[owner] = self._asking.get(owner, 0) + 1
-        try:
-            hash_for(admitted, known.pubkey)
-            answer = await self._node.call(plan.method, admitted.params, plan.timeout_ms)
-        finally:
-            known.asking -= 1
-            coming = self._ended(owner)
-        ending = outcomes.judge(plan.method, plan.ceiling, answer, plan.cached_ceiling)
         hold = HoldRequest(operation, proof, plan.items, price_list=plan.price_list)
+        coming = 0
+        try:
+            try:
+                hash_for(admitted, known.pubkey)
+                answer = await self._node.call(plan.method, admitted.params, plan.timeout_ms)
+            finally:
+                known.asking -= 1
+                coming = self._ended(owner)
+        except asyncio.CancelledError:
+            self._known.forget(proof)
+            release = outcomes.release_of(admitted, operation, known, asked_at)
+            self._cancelled.unanswered(ChargeRequest(hold, release, coming))
+            raise
+        ending = outcomes.judge(plan.method, plan.ceiling, answer, plan.cached_ceiling)
         try:
             evidence = evidence_at_once(admitted, operation, answer, ending.charged)
             if evidence is None:
@@ -138,7 +149,7 @@ class AskedAhead:
             self._cancelled.charge(request, client)
             raise
         if found.settled is not None:
-            self.learn(proof, found.held)
+            self.learn(proof, found.held, request.settle.method)
             return found
         self._known.forget(proof)
         if request.settle.charged and found.held.refusal != OTHER_PRICES:  # An owner looks for an earlier charge first.

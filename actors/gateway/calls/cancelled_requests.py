@@ -22,6 +22,8 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+import msgspec
+
 from actors.accounts.api import AccountsClient, OwnerUnavailable
 from actors.calls import ChargeRequest, HoldRequest, Outcome, SettleRequest, operation_at
 from actors.clock import Clock
@@ -75,6 +77,10 @@ class CancelledRequests:
         else:
             self._accounts.void(request.settle)
 
+    def unanswered(self, request: ChargeRequest) -> None:
+        """Hold and release a call that the node was asked ahead and has not answered: it takes a unit of the rate."""
+        self._in_background(self._charge(request))
+
     def answers(self, charges: Sequence[SettleRequest], client: Client | None) -> None:
         """Settle answers that are charged but undelivered."""
         for charge in charges:
@@ -99,12 +105,12 @@ class CancelledRequests:
     async def _charge(self, request: ChargeRequest) -> None:
         settle = ended(request.settle, request.settle.charged, _GONE if request.settle.charged else _RELEASED)
         try:
-            settled = (await self._accounts.charge(ChargeRequest(request.hold, settle))).settled
+            settled = (await self._accounts.charge(msgspec.structs.replace(request, settle=settle))).settled
         except OwnerUnavailable:
-            self._accounts.void(settle)
-            return
+            settled = None
         if settled is None:
-            self._accounts.void(settle)
+            if settle.charged:
+                self._accounts.void(settle)
         elif settled.ok:
             self._metrics.call_ended(settle.method, settle.outcome, settle.charged, None)
             if settle.charged:

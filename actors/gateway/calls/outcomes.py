@@ -251,7 +251,7 @@ def settle_of(
     )
 
 
-def release_of(admitted: AdmittedCall, operation: bytes, held: HoldReply, held_at: int) -> SettleRequest:
+def release_of(admitted: AdmittedCall, operation: bytes, held: HoldReply | KnownAccount, held_at: int) -> SettleRequest:
     plan = admitted.plan
     return SettleRequest(
         *(operation, held.pubkey, held.epoch, plan.method, plan.ceiling, 0, _RELEASED.outcome, held_at), key=held.key

@@ -158,7 +158,7 @@ class Pipeline:
         if held.verdicts[0] is not None:
             return self.counted(proof, client, outcomes.one_not_held(admitted, held), (admitted,))
         self._limits.confirmed(proof, held)
-        self._ahead.learn(proof, held)
+        self._ahead.learn(proof, held, plan.method)
         reply = await self._carry_out(admitted, operation, held, held_at, client)
         return Replies((reply,), None, held.figures, reply.credits_remaining, held.payer)
 

@@ -23,6 +23,7 @@ from tests.gateway.doubles import (
     counted,
     node_error,
     pipeline_of,
+    unavailable,
 )
 
 CREDITS = 10_000
@@ -184,8 +185,61 @@ async def test_who_leaves_pays_for_what_was_answered_and_for_nothing_else(moment
     await caller.pipeline.drain()
     account = caller.account
     if moment == "asking":
-        assert (account.posted, account.voided, caller.charges) == ({"getSlot": 1}, [], [])
+        assert (account.posted, account.voided, account.held) == ({"getSlot": 1}, [], {})
+        assert account.rate_left == 998, "it took a unit of the rate, as a call that was held first"
+        assert [charge.settle.charged for charge in caller.charges] == [0]
     elif left:
         assert account.posted == {"getSlot": 2} and caller.charges[0].operation in account.delivered_operations
     else:
         assert account.voided == [caller.charges[0].settle]
+
+
+@pytest.mark.threat(75)
+async def test_who_always_leaves_has_the_nodes_work_no_more_than_a_rate_allows() -> None:
+    """Such calls cost nothing. Their units of the rate are all that bounds them, and a call of an account whose client
+    left is followed by one that is held first."""
+    caller, never = Caller(), asyncio.Event()
+    caller.account.slots = 64
+    await caller.call()
+
+    async def hang(method: str, params: bytes, timeout_ms: int) -> NodeAnswer:
+        caller.node.calls.append((method, params, timeout_ms))
+        await never.wait()
+        return RESULT
+
+    caller.node.call = hang  # type: ignore[method-assign]
+    caller.account.rate_left = 20
+    for _ in range(20):
+        works = [asyncio.ensure_future(caller.call(client=AsgiClient([], None, disconnected=True))) for _ in range(16)]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+        await caller.pipeline.drain()
+    assert caller.account.rate_left == 0 and caller.account.posted == {"getSlot": 1} and caller.account.held == {}
+    assert len(caller.node.calls) <= 1 + 20 + 16
+    assert caller.account.voided == []
+
+
+async def test_a_call_that_is_left_and_refused_leaves_nothing_behind() -> None:
+    """Its key was replaced meanwhile, or its owner is away: nothing was held, so there is nothing to void."""
+    for away in (False, True):
+        caller, asked = Caller(), asyncio.Event()
+        await caller.call()
+
+        async def hang(*_: object, asked: asyncio.Event = asked) -> NodeAnswer:
+            asked.set()
+            await asyncio.Event().wait()
+            return RESULT
+
+        caller.node.call = hang  # type: ignore[method-assign]
+        caller.account.refusal = "AUTH_FAILED"
+        if away:
+            caller.account.before_hold = unavailable
+        work = asyncio.ensure_future(caller.call(client=AsgiClient([], None, disconnected=True)))
+        await asked.wait()
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        await caller.pipeline.drain()
+        assert (caller.account.posted, caller.account.voided, caller.account.held) == ({"getSlot": 1}, [], {})
