@@ -48,8 +48,9 @@ _OK = 200
 _ERRORS = range(400, 600)
 _TOO_MANY = 429
 _RETRY_SECONDS_MAX = 60  # Another node, or another replica, may take calls again long before.
-# Shorter bodies are hashed in the event loop, in 0.3 ms at most; a thread would have to be woken for them.
-_HASHED_BESIDE_BYTES_MIN = 512 << 10
+# Shorter bodies are hashed in the event loop, part by part, 0.25 ms at once and 1 ms in all; a thread would have to be
+# woken for them and waited for, which takes as long where the node is fast, and longer on a busy machine.
+_HASHED_BESIDE_BYTES_MIN = 2 << 20
 _HASH_ANSWER_BYTES_MAX = 1_024
 _REFUSING_SECONDS = 0.05  # Before a call's time is over, it is told that there is no memory for its answer.
 _ACCESS_REFUSED = (401, 402, 403, 407)  # These statuses concern our access to the node, not the call.
