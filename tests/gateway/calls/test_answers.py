@@ -73,7 +73,7 @@ async def test_pieces_are_sent_as_fast_as_they_are_taken():
     answer = large(5 * LARGE_BYTES)
     await answers.send_parts(send, answers.cut(answer.reply_parts(b"1")), "r")
     assert sum(taken) == len(answer.body)
-    assert max(taken) <= LARGE_BYTES
+    assert max(taken) <= 2 * LARGE_BYTES
     assert taken[-1] == 0
 
 
