@@ -266,6 +266,45 @@ def test_the_hash_of_an_answer_is_there_when_its_body_is(run: Run, size: int, mo
     run(calls())
 
 
+async def test_of_many_answers_at_once_most_are_hashed_beside_the_loop(monkeypatch) -> None:
+    """Rule: nothing holds the loop longer than 5 ms, also where all of them come in one of its turns. Places come back,
+    of bodies that break off too."""
+    beside = 0
+
+    class Noted(client_module.SideHash):
+        def __init__(self, begun: bytes) -> None:
+            super().__init__(begun)
+            nonlocal beside
+            beside += 1
+
+    monkeypatch.setattr(client_module, "SideHash", Noted)
+    body = b'{"jsonrpc":"2.0","result":"' + FILLER[:1_000_000] + b'","id":1}'
+    asked, all_asked = 0, asyncio.Event()
+
+    async def answer(exchange: Exchange) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 10:
+            all_asked.set()
+        await exchange.send(exchange.response(body)[:100_000])
+        await all_asked.wait()
+        if asked == 10:
+            await exchange.send(exchange.response(body)[100_000:])
+        exchange.writer.close()
+
+    async with running(RawNode(answer)) as node:
+        client = NodeClient(UpstreamConfig(), node.url, "a")
+        HASHED_FOR.set((b"[5]", b"1", b"account"))
+        for found in await asyncio.gather(*(client.call("getBlock", b"[5]", LONG) for _ in range(10))):
+            assert found.hashed is not None
+            assert found.hashed.digest == sha256(b"[5]\n" + body).digest()
+        assert beside == 6
+        for _ in range(10):
+            assert (await client.call("getBlock", b"[5]", LONG)).kind is AnswerKind.UNREACHABLE
+        assert (beside, client._hashed_here) == (6, 0)
+        await client.close()
+
+
 @loops
 @pytest.mark.parametrize("size", [100_000, 140_000, 200_000, 250_000])
 @pytest.mark.threat(15)
