@@ -172,8 +172,9 @@ async def test_no_part_is_taken_up_before_the_client_has_read_what_was_written(w
     door = PartsDoor(40)
     async with connected(door) as line:
         await line.says(post(b"content-length: %d"))
-        while not writes:  # noqa: ASYNC110
-            await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            while not writes:  # noqa: ASYNC110
+                await asyncio.sleep(0)
         for _ in range(200):
             await asyncio.sleep(0)
         assert max(writes) < (1 << 20) + 2 * PART_BYTES and door.offered < len(door.parts)
