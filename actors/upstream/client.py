@@ -219,7 +219,8 @@ class NodeClient:
         aiohttp reads no more than its buffer while this waits, so the node waits too.
         """
         asked = HASHED_FOR.get()
-        is_here = size is not None and size < _HASHED_BESIDE_BYTES_MIN and self._hashed_here < _HASHED_HERE_MAX
+        is_here = asked is not None and size is not None and size < _HASHED_BESIDE_BYTES_MIN
+        is_here = is_here and self._hashed_here < _HASHED_HERE_MAX
         claimed, body = 0, LargeBody(asked, sha256 if is_here else SideHash)
         account = b"" if asked is None else asked[2]
         self._hashed_here += is_here
