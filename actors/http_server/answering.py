@@ -26,6 +26,9 @@ _LOOK_SECONDS = 5.0  # Interval of checking a client that does not read everythi
 _LOOKS_MAX = round(_TAKES_NOTHING_SECONDS_MAX / _LOOK_SECONDS)
 # With more in memory the connection counts as unread; asyncio's own bound is four times as high.
 _WRITTEN_BYTES_MAX = 16_384
+# From so many bytes on, pieces of a large answer are written, together: in one system call and one turn of the loop. It
+# takes the kernel 0.2 to 0.4 ms.
+_WRITTEN_AT_ONCE_BYTES = 1 << 20
 # Most that the kernel holds of an answer that its client does not read, in addition to bytes on the way. Without a
 # bound it takes up to 4 MB for each connection. A front on the same machine reads as fast with it.
 _KERNEL_BYTES_MAX = 131_072
@@ -220,10 +223,12 @@ class AnsweringHttp(HttpToolsProtocol):
 
     async def _answer_in_parts(self, request: HttpRequest, response: HttpResponse) -> None:
         """Send as fast as the client reads; a client that reads nothing loses its connection."""
-
-        made = response.made
+        made, head = response.made, self._head(request, response)
+        ready: list[bytes | memoryview] = [head]  # Written by one system call: each costs as much as 64 kB more.
+        ready_bytes = len(head)
 
         async def send(message: Any) -> None:
+            nonlocal ready, ready_bytes
             piece: bytes | memoryview = message["body"]
             if request.disconnected:
                 if made is not None:
@@ -233,11 +238,17 @@ class AnsweringHttp(HttpToolsProtocol):
                 # An empty piece would end the body.
                 self.transport.write(b"".join((b"%x\r\n" % len(piece), piece, b"\r\n")))
                 await self.flow.drain()
-            elif piece:
-                self.transport.write(piece)
-                await self.flow.drain()
+            else:
+                if piece:
+                    ready.append(piece)
+                    ready_bytes += len(piece)
+                if ready_bytes >= _WRITTEN_AT_ONCE_BYTES or not message.get("more_body"):
+                    writing, ready, ready_bytes = ready, [], 0
+                    self.transport.writelines(writing)
+                    await self.flow.drain()
 
-        self.transport.write(self._head(request, response))
+        if made is not None:
+            self.transport.write(head)
         if not await cast(Charges, request.door.late).send_parts(send, response):
             self.transport.abort()  # Unread written bytes would keep the whole answer in memory.
         elif not request.disconnected:

@@ -48,8 +48,10 @@ _OK = 200
 _ERRORS = range(400, 600)
 _TOO_MANY = 429
 _RETRY_SECONDS_MAX = 60  # Another node, or another replica, may take calls again long before.
-# Shorter bodies are hashed in the event loop, in 0.3 ms at most; a thread would have to be woken for them.
-_HASHED_BESIDE_BYTES_MIN = 512 << 10
+# Shorter bodies are hashed in the event loop, part by part, 0.25 ms at once and 1 ms in all; a thread would have to be
+# woken for them and waited for, which takes as long where the node is fast, and longer on a busy machine.
+_HASHED_BESIDE_BYTES_MIN = 2 << 20
+_HASHED_HERE_MAX = 4  # Bodies at a time. Of more, which may all come in one turn of the loop, others would feel it.
 _HASH_ANSWER_BYTES_MAX = 1_024
 _REFUSING_SECONDS = 0.05  # Before a call's time is over, it is told that there is no memory for its answer.
 _ACCESS_REFUSED = (401, 402, 403, 407)  # These statuses concern our access to the node, not the call.
@@ -73,6 +75,7 @@ class NodeClient:
         self._ids = itertools.count(_FIRST_ID_MIN + secrets.randbelow(_FIRST_ID_MAX - _FIRST_ID_MIN))
         self._is_closed = False
         self.in_flight = self.calls = 0  # Calls in flight, and since the start.
+        self._hashed_here = 0  # Bodies that are being read and hashed in the loop.
         self._idle: asyncio.Event | None = None
 
     def call(self, method: str, params: bytes, timeout_ms: int) -> Coroutine[Any, Any, NodeAnswer]:
@@ -216,9 +219,11 @@ class NodeClient:
         aiohttp reads no more than its buffer while this waits, so the node waits too.
         """
         asked = HASHED_FOR.get()
-        is_long = size is None or size >= _HASHED_BESIDE_BYTES_MIN
-        claimed, body = 0, LargeBody(asked, SideHash if is_long else sha256)
+        is_here = asked is not None and size is not None and size < _HASHED_BESIDE_BYTES_MIN
+        is_here = is_here and self._hashed_here < _HASHED_HERE_MAX
+        claimed, body = 0, LargeBody(asked, sha256 if is_here else SideHash)
         account = b"" if asked is None else asked[2]
+        self._hashed_here += is_here
         try:
             if size is not None and size > LARGE_BYTES:
                 claimed = await self._budget.claim(size, account, give_up_at)
@@ -242,6 +247,7 @@ class NodeClient:
                 body.hash.drop()
             raise
         finally:
+            self._hashed_here -= is_here
             if claimed:
                 self._budget.give_back(claimed, account)
         answer = replies.judge_large(body, self._name, lease, request_id)

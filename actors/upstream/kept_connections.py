@@ -28,6 +28,9 @@ from actors.upstream.socket_bodies import SocketBody
 # Servers close connections that were idle for 5 s or more, and a send on a closing connection would be lost.
 _KEPT_SECONDS = 3.0
 _CLOSED_AT_ONCE_MAX, _CLOSING_PAUSE_SECONDS = 32, 0.002  # Closing one takes 40 us.
+# The parser stops reading where it has twice as much of a body, so it gets one or two reads of uvloop (256 kB each). Of
+# a large body it would copy 256 kB more, twice, and the hash would begin as much later.
+_PARSED_BYTES = 128 << 10
 _FINAL_STATUS_MIN, _SWITCHING_PROTOCOLS = 200, 101
 _INTERIM_ANSWERS_MAX = 8  # A node that sends more in a row only keeps this side busy.
 # A read brings up to 256 kB. The parser takes 15 ms for so much in chunks of one byte. So it gets slices, of 1 ms, and
@@ -142,7 +145,7 @@ class KeptConnections:
             return None
         if type(protocol) is not StrictConnection:
             raise UnsupportedAiohttp("its pool makes connections of its own class")
-        protocol.set_response_params(read_until_eof=True, auto_decompress=False)
+        protocol.set_response_params(read_until_eof=True, auto_decompress=False, read_bufsize=_PARSED_BYTES)
         transport.write(b"%b%d\r\n%b\r\n%b" % (self._head, len(body), further, body))
         try:
             message, payload = await protocol.read()
@@ -272,7 +275,7 @@ def _asked(loop: asyncio.AbstractEventLoop) -> tuple[StrictConnection, _NoNetwor
     """Make a connection whose caller waits for an answer; the third value is the caller's coroutine."""
     connection, transport = StrictConnection(loop), _NoNetwork()
     connection.connection_made(cast(asyncio.Transport, transport))
-    connection.set_response_params(read_until_eof=True, auto_decompress=False)
+    connection.set_response_params(read_until_eof=True, auto_decompress=False, read_bufsize=_PARSED_BYTES)
     reading: Any = connection.read()
     reading.send(None)
     return connection, transport, reading

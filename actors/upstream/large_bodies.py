@@ -4,8 +4,9 @@ Implements: large answers (10 MB blocks pass through unparsed); decisions, "Sign
 Pure, beside a variable that says for which caller a task asks. client.py reads the parts, replies.py judges them.
 
 The parts of a large body are never joined: of 10 MB that took a thread 5 to 9 ms, after the last byte. They are hashed
-while the next ones are on their way (side_hash.py), so the hash is there when the body is. It covers the parameters and
-the id of the client that asked; of the callers who share the answer, the others have it hashed by calls/evidence.py.
+while the next ones are on their way (here, or by side_hash.py), so the hash is there soon after the body. It covers the
+parameters and the id of the client that asked; of the callers who share the answer, the others have it hashed by
+calls/evidence.py.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Hashes the parts of large bodies in a thread beside the event loop, while the next parts arrive.
 
 Implements: decisions, "Signed roots" (the hash of an answer). A shell: one thread for each process, from its first
-large body on. hashlib lets go of Python's lock while it works, so the loop reads the next part meanwhile: of 10 MB that
-takes 1.5 ms, and hashing it 5. In the loop, one came after the other.
+body above 2 MB on. hashlib lets go of Python's lock while it works, so the loop reads the next part, and works for
+others: of 10 MB reading takes 1.5 ms, and hashing 5. In the loop, one came after the other.
 """
 
 import asyncio

@@ -2,9 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import random
+from asyncio import selector_events
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
+
+import pytest
 
 from actors.http_server.exchange import Answer, Doorway, HttpRequest
 from actors.http_server.responses import HttpResponse, refusal
@@ -102,3 +106,76 @@ async def test_a_body_that_is_too_long_is_answered_before_its_end_and_the_connec
         await door.reached.wait()
         door.give(door.asked[0], b"in time")
         assert (await line.hears(until=b"in time")).startswith(b"HTTP/1.1 200 ")
+
+
+# --- answers in parts
+
+CHANCE = random.Random(1)
+PART_BYTES = 256 << 10
+
+
+class PartsDoor(Door):
+    """Answers each request with this many parts. late: the door itself, which offers them one after the other."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.parts = [CHANCE.randbytes(PART_BYTES) for _ in range(count)]
+        self.offered = 0
+        self.late: Any = self
+
+    def answer(self, request: HttpRequest) -> Answer:
+        return self._response()
+
+    async def _response(self) -> HttpResponse:
+        length = b"%d" % sum(map(len, self.parts))
+        return HttpResponse(200, b"", [(b"content-length", length)], parts=[memoryview(part) for part in self.parts])
+
+    async def send_parts(self, send: Callable[[Any], Awaitable[None]], response: HttpResponse) -> bool:
+        for part in response.parts:
+            self.offered += 1
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+        return True
+
+
+@pytest.fixture
+def writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bytes of each write of an answer in parts."""
+    found: list[int] = []
+    real = selector_events._SelectorSocketTransport.writelines  # type: ignore[attr-defined]
+
+    def noted(transport: Any, pieces: Any) -> None:
+        found.append(sum(map(len, pieces)))
+        real(transport, pieces)
+
+    monkeypatch.setattr(selector_events._SelectorSocketTransport, "writelines", noted)  # type: ignore[attr-defined]
+    return found
+
+
+async def test_the_parts_of_an_answer_leave_with_its_head_in_few_writes(writes: list[int]) -> None:
+    """In their order, and each once; the answer behind it begins where it ends."""
+    door = PartsDoor(9)
+    async with connected(door) as line:
+        await line.says(post(b"content-length: %d"))
+        said = await line.hears(until=door.parts[-1])
+        head, _, body = said.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 ") and body == b"".join(door.parts)
+        assert len(writes) == 3 and sum(writes) == len(said)
+        door.parts = door.parts[:1]
+        await line.says(post(b"content-length: %d"))
+        said = await line.hears(until=door.parts[0])
+        assert said.partition(b"\r\n\r\n")[2] == door.parts[0] and writes[3:] == [len(said)]
+
+
+async def test_no_part_is_taken_up_before_the_client_has_read_what_was_written(writes: list[int]) -> None:
+    """Rule: of a client that reads nothing, one write waits, however long its answer is."""
+    door = PartsDoor(40)
+    async with connected(door) as line:
+        await line.says(post(b"content-length: %d"))
+        async with asyncio.timeout(10):
+            while not writes:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert max(writes) < (1 << 20) + 2 * PART_BYTES and door.offered < len(door.parts)
+        assert (await line.hears(until=door.parts[-1])).endswith(b"".join(door.parts))

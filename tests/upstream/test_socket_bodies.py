@@ -2,16 +2,21 @@
 
 import asyncio
 import random
+import socket
 import time
 from collections.abc import Callable, Coroutine
+from hashlib import sha256
 from typing import Any
 
+import aiohttp
 import pytest
 import uvloop
 
 from actors.config import UpstreamConfig
+from actors.upstream import client as client_module
 from actors.upstream import kept_connections
 from actors.upstream.client import NodeClient
+from actors.upstream.large_bodies import HASHED_FOR
 from actors.upstream.replies import VALIDATED_BYTES_MAX, AnswerKind
 from actors.upstream.socket_bodies import SocketBody
 
@@ -129,6 +134,195 @@ def test_a_client_that_closes_and_a_call_that_is_late_end_the_reading(run: Run, 
                 await asyncio.sleep(0.005)
             await client.close()
             assert (await late).kind is AnswerKind.UNREACHABLE
+
+    run(calls())
+
+
+class _Begun:
+    """What the parser has read of a body, and the connection that the rest of it comes over."""
+
+    def __init__(self, begun: bytes, connection: socket.socket) -> None:
+        self._begun, self._connection = begun, connection
+        self.is_complete = False
+
+    def read_nowait(self) -> bytes:
+        return self._begun
+
+    def feed_eof(self) -> None:
+        self.is_complete = True
+
+    def get_extra_info(self, name: str) -> socket.socket:
+        assert name == "socket"
+        return self._connection
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+@pytest.fixture
+def pair():
+    """Both ends of a connection; the second one does not block."""
+    there, here = socket.socketpair()
+    here.setblocking(False)
+    yield there, here
+    there.close()
+    here.close()
+
+
+async def test_a_rest_that_has_come_is_read_without_watching_its_socket(pair, monkeypatch) -> None:
+    """And not a byte more: the next one is of another answer."""
+    there, here = pair
+    there.sendall(b"the rest" + b"HTTP/1.1 200 OK")
+    begun: Any = _Begun(b"begun, ", here)
+    monkeypatch.setattr(asyncio.get_running_loop(), "add_reader", None)
+    parts: list[bytes] = []
+    await SocketBody(begun, begun, len("begun, the rest")).into(parts.append)
+    assert (parts, begun.is_complete) == ([b"begun, ", b"the rest"], True)
+    assert here.recv(100) == b"HTTP/1.1 200 OK"
+
+
+async def test_a_body_that_ends_too_early_at_the_first_look_is_no_answer(pair) -> None:
+    there, here = pair
+    there.close()
+    begun: Any = _Begun(b"begun, ", here)
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await SocketBody(begun, begun, 20).into(lambda _: None)
+    assert not begun.is_complete
+
+
+async def test_a_body_that_comes_byte_by_byte_is_the_same(pair) -> None:
+    """The last byte as the others: until it is there, the answer is not."""
+    there, here = pair
+    begun: Any = _Begun(b"", here)
+    parts: list[bytes] = []
+    reading = asyncio.create_task(SocketBody(begun, begun, 40).into(parts.append))
+    for number in range(40):
+        while len(parts) <= number:
+            assert not reading.done()
+            await asyncio.sleep(0)
+        there.sendall(b"%d" % (number % 10))
+    await reading
+    assert (b"".join(parts), begun.is_complete) == (b"0123456789" * 4, True)
+
+
+async def test_other_work_has_its_turns_between_the_parts_of_a_large_body(from_sockets, monkeypatch) -> None:
+    """Each part is hashed here: were they read until none is left, a fast node would hold the loop for all of it."""
+    turns, parts = 0, list[tuple[int, int]]()
+
+    class Noted(client_module.LargeBody):
+        def add(self, received: bytes) -> None:
+            parts.append((turns, len(received)))
+            super().add(received)
+
+    monkeypatch.setattr(client_module, "LargeBody", Noted)
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.send(exchange.response(BODY))
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with running(RawNode(answer)) as node:
+        client, counting = NodeClient(UpstreamConfig(), node.url, "a"), asyncio.create_task(count())
+        assert (await client.call("getBlock", b"[5]", LONG)).reply(b"1") == BODY
+        counting.cancel()
+        await client.close()
+    at_once = [sum(size for turn, size in parts if turn == each) for each, _ in parts]
+    assert sum(size for _, size in parts) > len(BODY)
+    assert max(at_once) <= 1 << 20, "the parser's and one part"
+
+
+@loops
+@pytest.mark.parametrize("size", [300_000, 1_000_000, 5_000_000])
+def test_the_hash_of_an_answer_is_there_when_its_body_is(run: Run, size: int, monkeypatch) -> None:
+    """Of a body that is read quickly, no thread is woken for it: it would be awaited longer than the hash takes."""
+    beside: list[bytes] = []
+
+    class Noted(client_module.SideHash):
+        def __init__(self, begun: bytes) -> None:
+            super().__init__(begun)
+            beside.append(begun)
+
+    monkeypatch.setattr(client_module, "SideHash", Noted)
+    body = b'{"jsonrpc":"2.0","result":"' + (FILLER * 2)[:size] + b'","id":1}'
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.send(exchange.response(body))
+
+    async def calls() -> None:
+        async with running(RawNode(answer)) as node:
+            client = NodeClient(UpstreamConfig(), node.url, "a")
+            HASHED_FOR.set((b"[5]", b"1", b"account"))
+            found = await client.call("getBlock", b"[5]", LONG)
+            assert found.hashed is not None
+            assert found.hashed.digest == sha256(b"[5]\n" + body).digest()
+            assert beside == ([b"[5]\n"] if size > 2 << 20 else [])
+            await client.close()
+
+    run(calls())
+
+
+async def test_of_many_answers_at_once_most_are_hashed_beside_the_loop(monkeypatch) -> None:
+    """Rule: nothing holds the loop longer than 5 ms, also where all of them come in one of its turns. Places come back,
+    of bodies that break off too."""
+    beside = 0
+
+    class Noted(client_module.SideHash):
+        def __init__(self, begun: bytes) -> None:
+            super().__init__(begun)
+            nonlocal beside
+            beside += 1
+
+    monkeypatch.setattr(client_module, "SideHash", Noted)
+    body = b'{"jsonrpc":"2.0","result":"' + FILLER[:1_000_000] + b'","id":1}'
+    asked, all_asked = 0, asyncio.Event()
+
+    async def answer(exchange: Exchange) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 10:
+            all_asked.set()
+        await exchange.send(exchange.response(body)[:100_000])
+        await all_asked.wait()
+        if asked == 10:
+            await exchange.send(exchange.response(body)[100_000:])
+        exchange.writer.close()
+
+    async with running(RawNode(answer)) as node:
+        client = NodeClient(UpstreamConfig(), node.url, "a")
+        HASHED_FOR.set((b"[5]", b"1", b"account"))
+        for found in await asyncio.gather(*(client.call("getBlock", b"[5]", LONG) for _ in range(10))):
+            assert found.hashed is not None
+            assert found.hashed.digest == sha256(b"[5]\n" + body).digest()
+        assert beside == 6
+        for _ in range(10):
+            assert (await client.call("getBlock", b"[5]", LONG)).kind is AnswerKind.UNREACHABLE
+        assert (beside, client._hashed_here) == (6, 0)
+        await client.close()
+
+
+@loops
+@pytest.mark.parametrize("size", [100_000, 140_000, 200_000, 250_000])
+@pytest.mark.threat(15)
+def test_bytes_behind_a_body_of_any_size_are_nobodys(run: Run, size: int) -> None:
+    """Threat 15. A parser that stops in the middle of a read keeps the rest of it: this must not become an answer."""
+    body = b'{"jsonrpc":"2.0","result":"' + FILLER[:size] + b'","id":1}'
+
+    async def twice(exchange: Exchange) -> None:
+        stolen = exchange.response(b'{"jsonrpc":"2.0","result":"stolen","id":1}')
+        await exchange.send(exchange.response(body) + (stolen if exchange.number == 0 else b""))
+
+    async def calls() -> None:
+        async with running(RawNode(twice)) as node:
+            client = NodeClient(UpstreamConfig(), node.url, "a")
+            for _ in range(3):
+                assert (await client.call("getBlock", b"[5]", LONG)).reply(b"1") == body
+            assert node.connections == 2
+            await client.close()
 
     run(calls())
 

@@ -35,9 +35,10 @@ from actors.upstream.replies import DeferredAnswer, NodeAnswer
 logger = logging.getLogger(__name__)
 
 LARGE_BYTES = 256 << 10  # From this size on, copying a body costs more than sending it in three parts.
-_PIECE_BYTES = 256 << 10
-# Longest wait for a client that reads nothing, because its answer occupies memory.
-_PIECE_SECONDS_MAX = 30.0
+_PIECE_BYTES = 512 << 10  # As large as the parts that are read from a node (upstream/socket_bodies.py).
+# Longest wait for a client to take what was written last, 1.5 MB at most, because its answer occupies memory. One that
+# takes nothing at all is let go after 30 s (http_server/answering.py).
+_PIECE_SECONDS_MAX = 120.0
 _WITHDRAWN = Refusal(
     Err.SERVICE_TEMPORARILY_UNAVAILABLE, "the ledger has withdrawn the charge; nothing is charged for this call"
 )
@@ -129,11 +130,12 @@ async def send_parts(
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         if not is_last and may_end is not None and not await may_end():
             raise AnswerWithdrawn(request_id)
+        if is_last:
+            async with asyncio.timeout(_PIECE_SECONDS_MAX):
+                await send({"type": "http.response.body", "body": b""})
     except TimeoutError:
-        logger.info("request %s: its client took nothing for %.0f s", request_id, _PIECE_SECONDS_MAX)
+        logger.info("request %s: its client took too little for %.0f s", request_id, _PIECE_SECONDS_MAX)
         return False  # The server closes a connection whose response is incomplete.
-    if is_last:
-        await send({"type": "http.response.body", "body": b""})
     return is_last
 
 
