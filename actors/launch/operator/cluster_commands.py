@@ -118,7 +118,8 @@ def _scaled(instance: operator.Instance, director: str, count: int, wait: bool) 
 def _cells(state: Mapping[str, Any]) -> tuple[Any, ...]:
     if not state:
         return "", "", "", "", "no answer"
-    holds = ", ".join(f"{state[name]} {name}" for name in ("shards", "slices", "accounts", "holds") if name in state)
+    held = ("shards", "slices", "accounts", "holds")
+    holds = ", ".join(f"{state[name]} {name[: -1 if state[name] == 1 else None]}" for name in held if name in state)
     return state.get("machine"), state.get("process"), state.get("epoch"), holds, _condition(state)
 
 
