@@ -28,10 +28,14 @@ class Record:
     calls: int = 0
     answered: int = 0
     unknown: int = 0
-    slowest_seconds: float = 0.0
     began: float = 0.0
     failed: list[tuple[float, str]] = field(default_factory=list)
     once: list[tuple[float, str]] = field(default_factory=list)
+    took: list[float] = field(default_factory=list)  # Seconds of each call, the second time included.
+
+    @property
+    def slowest_seconds(self) -> float:
+        return max(self.took, default=0.0)
 
     @property
     def asked_again(self) -> int:
@@ -107,7 +111,7 @@ class Calling(ABC):
             reason = await self._ask((number + 1) % self._machines, number)
         if reason is not None:
             self.record.failed.append((asked - began, reason))
-        self.record.slowest_seconds = max(self.record.slowest_seconds, time.monotonic() - asked)
+        self.record.took.append(time.monotonic() - asked)
 
     @abstractmethod
     async def _open(self, stack: contextlib.AsyncExitStack) -> None:

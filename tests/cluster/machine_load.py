@@ -144,6 +144,12 @@ class Outcome:
         return max(record.window_seconds for record in self.records.values())
 
     @property
+    def p99_ms(self) -> float:
+        """Return the time within which 99 of 100 calls of all doors were answered. Sends wait for the chain."""
+        took = sorted(one for kind in (HTTP, SOCKETS, GRPC_CALLS) for one in self.records[kind].took)
+        return 1000 * took[len(took) * 99 // 100]
+
+    @property
     def back_seconds(self) -> float:
         """From the fault to the last call that failed for the first time or for good."""
         return max(0.0, *(record.last_trouble() - self.fault_at for record in self.records.values()))
