@@ -61,7 +61,7 @@ def start_on(spec: Spec, node: str | None, even_silent: bool = False) -> None:
     """
     with _while_the_head_answers():
         ray = connected_ray()
-        with contextlib.suppress(ValueError):  # It does not run.
+        with contextlib.suppress(ValueError):  # No actor has the name.
             running = ray.get_actor(spec.name, namespace=NAMESPACE)
             told = told_fingerprint(running, _ANSWER_SECONDS)
             if told != spec.fingerprint and not (told is None and even_silent):
@@ -70,7 +70,7 @@ def start_on(spec: Spec, node: str | None, even_silent: bool = False) -> None:
     for _ in range(_TRIES):  # At first its name may belong to the one that is ending.
         with contextlib.suppress(ActorUnreachable), _while_the_head_answers():
             if not RaySpecs(APART).has(spec.name):
-                return  # It was removed meanwhile: fewer are wanted.
+                return  # The actor was removed meanwhile: fewer are wanted.
             if told_fingerprint(created(spec, ray.nodes(), node), _START_SECONDS) == spec.fingerprint:
                 return
     raise ActorUnreachable(f"{spec.name} does not start")

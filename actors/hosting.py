@@ -36,7 +36,7 @@ class ActorUnreachable(Exception):
 
 
 class ActorEnded(ActorUnreachable):
-    """It has ended for good, perhaps before the call; another one may have its name."""
+    """The actor has ended for good, perhaps before the call; another one may have its name."""
 
 
 class Reference:

@@ -99,7 +99,7 @@ class ShardedAccounts:
         self._settle_wait_ms = config.gateway.settle_wait_ms
         self._routes = OwnerRoutes(int.from_bytes(replica))
         self._owners: dict[int, OwnerLink] = {}
-        self.links = self._owners.values()  # Those of each moment.
+        self.links = self._owners.values()  # A view: the links of each moment.
         self._background = Background(logger, "the table of the owners cannot be read")
         self._voids = Background(logger, "background work for an owner failed")
         self._reading = Background(logger, "the table of the owners cannot be read")

@@ -112,9 +112,9 @@ def is_owner(name: str) -> bool:
     return name.startswith(owner_name(""))
 
 
-async def move_owner(config: Config, spec: Spec, node: str | None) -> bool:
+async def move_owner(config: Config, spec: Spec, node: str) -> bool:
     """Start an owner of accounts on another machine, while one more owner there has its accounts. False: another
-    process directs moves now. spec: as it was placed; its settings stay. node: the id of the machine; None: any.
+    process directs moves now. spec: as it was placed; its settings stay. node: the id of the machine.
 
     Raises StoreUnavailable, and ActorUnreachable where it could not be done; the owner then has its accounts as before,
     or gets them back from the one more within a minute.

@@ -164,8 +164,9 @@ async def test_only_one_process_at_a_time_ends_owners_with_their_accounts(
 async def test_an_owner_moves_to_a_machine_with_its_own_settings(
     monkeypatch: pytest.MonkeyPatch, postgres_url: str, told: str
 ) -> None:
-    """Whoever moves it may be of a deployment before or behind it. One more owner has its accounts meanwhile, and has
-    the same settings. While another process directs moves nothing is done, nor with an owner that was replaced."""
+    """The process that moves an owner may be of an earlier or a later deployment. One more owner has its accounts
+    meanwhile, and the same settings. While another process directs moves nothing is done, nor with an owner that was
+    replaced."""
     Cluster(monkeypatch, ["account-shard-0", "account-shard-4"], 1)
     kept: list[str] = []
     started: list[tuple[str, str, tuple[Any, ...]]] = []

@@ -206,7 +206,7 @@ def test_a_machine_that_returns_gets_actors_back_and_no_call_fails(cluster: Clus
     accounts meanwhile; the others end, and go on at their new place."""
     machine = cluster.worker_with_owner()
     cluster.machines.kill(machine)
-    time.sleep(_ENDED_SECONDS)
+    time.sleep(_ENDED_SECONDS)  # Ray gives the machine up, and starts its actors elsewhere.
 
     def returns() -> None:
         cluster.machines.start(machine)
@@ -220,8 +220,8 @@ def test_a_machine_that_returns_gets_actors_back_and_no_call_fails(cluster: Clus
 
 @pytest.mark.timeout(600)
 def test_a_head_that_starts_again_interrupts_the_other_machines_for_seconds(cluster: Cluster) -> None:
-    """What it knew is in Redis. Serve and the owners go on without it, and nothing is placed a second time. An owner
-    on the head would be away until Ray there runs again, so they do not stay there."""
+    """Redis has what the head knew. Serve and the owners go on without it, and nothing is placed a second time. An
+    owner on the head would be away until Ray there runs again, so they do not stay there."""
     cluster.await_spread()
 
     def restart() -> None:

@@ -4,7 +4,7 @@ import asyncio
 import random
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from hashlib import sha256
 from typing import Any
 
@@ -69,17 +69,23 @@ def test_large_bodies_are_read_whole_and_their_connection_is_kept(run: Run, step
     run(calls())
 
 
+def with_another_behind(body: bytes) -> Callable[[Exchange], Awaitable[None]]:
+    """Answer with this body; behind the first one comes a second answer, which nobody has asked for."""
+
+    async def answer(exchange: Exchange) -> None:
+        stolen = exchange.response(b'{"jsonrpc":"2.0","result":"stolen","id":1}')
+        await exchange.send(exchange.response(body) + (stolen if exchange.number == 0 else b""))
+
+    return answer
+
+
 @loops
 @pytest.mark.threat(15)
 def test_bytes_behind_a_large_body_are_read_by_nobody(run: Run, from_sockets) -> None:
     """Threat 15: they are no part of this answer, nor of the next call's, and their connection goes."""
 
-    async def twice(exchange: Exchange) -> None:
-        stolen = exchange.response(b'{"jsonrpc":"2.0","result":"stolen","id":1}')
-        await exchange.send(exchange.response(BODY) + (stolen if exchange.number == 0 else b""))
-
     async def calls() -> None:
-        async with running(RawNode(twice)) as node:
+        async with running(RawNode(with_another_behind(BODY))) as node:
             client = NodeClient(UpstreamConfig(), node.url, "a")
             assert (await client.call("getBlock", b"[5]", LONG)).reply(b"1") == BODY
             for _ in range(10):  # Turns of the loop in which the surplus arrives.
@@ -312,12 +318,8 @@ def test_bytes_behind_a_body_of_any_size_are_nobodys(run: Run, size: int) -> Non
     """Threat 15. A parser that stops in the middle of a read keeps the rest of it: this must not become an answer."""
     body = b'{"jsonrpc":"2.0","result":"' + FILLER[:size] + b'","id":1}'
 
-    async def twice(exchange: Exchange) -> None:
-        stolen = exchange.response(b'{"jsonrpc":"2.0","result":"stolen","id":1}')
-        await exchange.send(exchange.response(body) + (stolen if exchange.number == 0 else b""))
-
     async def calls() -> None:
-        async with running(RawNode(twice)) as node:
+        async with running(RawNode(with_another_behind(body))) as node:
             client = NodeClient(UpstreamConfig(), node.url, "a")
             for _ in range(3):
                 assert (await client.call("getBlock", b"[5]", LONG)).reply(b"1") == body

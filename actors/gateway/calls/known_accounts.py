@@ -95,7 +95,7 @@ class KnownAccounts:
     def without_doubt(
         self, proof: Proof, ceiling: int, now: float, second: int, in_flight: int, method: str
     ) -> KnownAccount | None:
-        """What is known of the account where a call of this method and price may be asked ahead, else None.
+        """Return the account where a call of this method and price may be asked ahead, else None.
 
         now: monotonic seconds. second: Unix seconds, for the window of the rate. in_flight: calls of this replica, of
         all accounts, with this one.

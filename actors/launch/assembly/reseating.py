@@ -154,7 +154,7 @@ class RayCluster:
                 return False
             seats = await self.seats()
             if next_move(seats, (await self.machines()).values(), stay) != (name, node):
-                return False  # Whoever had the lock before has moved one.
+                return False  # Another process moved an actor before this one had the lock.
             spec = await self._spec(name)
             if is_owner(name):
                 return await move_owner(self._config, spec, node)

@@ -117,7 +117,8 @@ def test_a_refusal_leaves_doubt_of_all_credentials_of_its_account() -> None:
 
 
 def test_a_named_key_leaves_no_doubt_only_for_what_it_was_granted_before() -> None:
-    """It may be bound to methods, addresses and origins: then the owner refuses all others, after the node's work."""
+    """A named key may be bound to methods, addresses and origins: then the owner refuses all others, after the node's
+    work."""
     known, key = KnownAccounts(), KeyProof(b"n" * 32, bytes(8), "10.0.0.1", "https://shop.example")
     known.learn(key, told(key=3), NOW, "getSlot")
     assert doubtless(known, key, 1, NOW, SECOND, 1) is not None

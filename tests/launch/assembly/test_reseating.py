@@ -11,8 +11,8 @@ HEAD, ONE, TWO = "head", "one", "two"
 
 
 class Machines:
-    """Those that are alive, and where each actor is. holds: names that somebody else moves back at once. useless:
-    machines on which no actor works. lost: actors that were ended, and not started again."""
+    """The machines that are alive, and where each actor is. holds: names that somebody else moves back at once.
+    useless: machines on which no actor works. lost: actors that were ended, and not started again."""
 
     def __init__(self, seats: dict[str, str], *alive: str) -> None:
         self.alive, self.where = list(alive), seats
@@ -82,7 +82,7 @@ async def test_one_machine_alone_keeps_all() -> None:
 
 
 async def test_nothing_moves_while_an_actor_is_silent_or_this_process_leaves() -> None:
-    """What is away may be on its way to another machine; a replica that is being replaced has the settings of
+    """An actor that is away may be on its way to another machine; a replica that is being replaced has the settings of
     before."""
     world = World(Machines({"account-shard-0": HEAD}, HEAD, ONE))
     world.machines.answers = False
@@ -94,7 +94,7 @@ async def test_nothing_moves_while_an_actor_is_silent_or_this_process_leaves() -
 
 
 async def test_a_machine_on_which_no_actor_works_is_tried_rarely() -> None:
-    """It may have no way to a store, or other code. Each try takes an actor away from where it works."""
+    """Such a machine may have no way to a store, or other code. Each try takes an actor away from where it works."""
     world = World(Machines({"send-racer": HEAD, "deposit-watcher": HEAD}, HEAD, ONE))
     world.machines.is_alone = False
     assert await world.looks(9) == [], "another replica moves one now"
