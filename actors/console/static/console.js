@@ -84,7 +84,7 @@ function begin(key, account) {
 }
 
 function signOut(message = "") {
-  if (session.key?.startsWith("Bearer ")) ask("/auth/logout", { method: "POST", body: {} });
+  if (session.key?.startsWith("Bearer ")) ask("/auth/logout", { method: "POST", body: {}, keepalive: true });  // The tab may be closed at once.
   forgetWallet();
   session.key = null;
   remember(null);

@@ -12,12 +12,12 @@ const looksLikeKey = (text) => /^[\x21-\x7e]{8,256}$/.test(text);
 const credential = (key) => !key ? {} : key.startsWith("Bearer ") ? { authorization: key } : { "x-api-key": key };
 
 // The answer of a request: status (0: none came), body (the JSON, or null), wait (seconds), message (a sentence).
-async function ask(path, { method = "GET", body, key = session.key, accept = "application/json", more = {} } = {}) {
+async function ask(path, { method = "GET", body, key = session.key, accept = "application/json", more = {}, keepalive = false } = {}) {
   const headers = { accept, ...credential(key), ...more };
   if (body !== undefined) headers["content-type"] = "application/json";
   let response;
   try {
-    response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer", signal: AbortSignal.timeout(25000) });
+    response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store", keepalive, credentials: "omit", referrerPolicy: "no-referrer", signal: AbortSignal.timeout(25000) });
   } catch {
     return { status: 0, body: null, wait: 0, message: "The gateway does not answer." };
   }
