@@ -1,12 +1,14 @@
 """Yellowstone servers of measurements: `python -m bench.yellowstone_servers updates|signals|relay --port N ...`.
 
-updates: sends small account updates as fast as it is asked to; the embedded chain makes too few to fill a stream.
+updates: sends small account updates, or transactions of the usual size, as fast as it is asked to; the embedded chain
+makes too few to fill a stream.
 signals: sends trades of a bonding curve at a steady rate. relay: the least that a Python program does to pass a stream
 on; its event loop and gRPC options are those of a replica, so the rest of the gateway's time is its own work and
 HAProxy's.
 """
 
 import asyncio
+import functools
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -39,6 +41,7 @@ FIRST_SLOT = 1_000
 _FINAL_AFTER = 32
 _WAITING_MAX = 200_000  # Updates waiting for one subscription; the measurement fails if a reader is further behind.
 _SIGNATURE, _MINT, _LAMPORTS = b"\xf1" * 64, b"\xf2" * 32, 0xF3F3F3F3F3F3F3F3
+TRANSACTION_BYTES = 1_200  # Of an update with a transaction, as mainnet's are; an account update has 250.
 _ACCOUNT = SubscribeUpdateAccountInfo(
     pubkey=bytes(32), lamports=1, owner=bytes(32), data=bytes(82), txn_signature=bytes(64)
 )
@@ -87,7 +90,8 @@ def _slot_updates(slot: int, names: Sequence[str]) -> list[bytes]:
 
 
 class UpdateSource:
-    """Sends account updates. The first account filter's `lamports.eq` is the rate a second, 0: as fast as possible.
+    """Sends account updates, or transactions where those are asked for. The rate a second is the first account filter's
+    `lamports.eq`, or the first eight bytes of a transaction filter's first `account_include`. 0: as fast as possible.
 
     All subscriptions get the statuses of slots, which follow from the time; each update carries the time at which it
     was made.
@@ -108,7 +112,7 @@ class UpdateSource:
         statuses = asyncio.create_task(self._slots(list(request.slots), write))
         answering = asyncio.create_task(self._answer_pings(requests, write))
         try:
-            await self._accounts(request, write)
+            await self._updates(request, write)
         finally:
             statuses.cancel()
             answering.cancel()
@@ -124,19 +128,49 @@ class UpdateSource:
                 await write(update)
             await asyncio.sleep(_SLOT_SECONDS)
 
-    async def _accounts(self, request: SubscribeRequest, write: Write) -> None:
-        names = list(request.accounts)
-        rate = request.accounts[names[0]].filters[0].lamports.eq
+    async def _updates(self, request: SubscribeRequest, write: Write) -> None:
+        if request.transactions:
+            names, make = list(request.transactions), _transaction
+            rate = int.from_bytes(bytes(Pubkey.from_string(request.transactions[names[0]].account_include[0]))[:8])
+        else:
+            names, make = list(request.accounts), _account
+            rate = request.accounts[names[0]].filters[0].lamports.eq
+        head, made_at = SubscribeUpdate(filters=names).SerializeToString(), SubscribeUpdate()
         began, sent = time.monotonic(), 0
         while True:
             self._version += 1
-            _ACCOUNT.write_version, _ACCOUNT.txn_signature = self._version, self._version.to_bytes(64, "big")
-            update = SubscribeUpdate(filters=names, account=SubscribeUpdateAccount(account=_ACCOUNT, slot=_slot_now()))
-            update.created_at.FromNanoseconds(time.time_ns())
-            await write(update.SerializeToString())
+            made_at.created_at.FromNanoseconds(time.time_ns())
+            # Parts of a message that follow each other are one message.
+            await write(head + make(_slot_now(), self._version) + made_at.SerializeToString())
             sent += 1
             if rate:
                 await asyncio.sleep(max(0.0, began + sent / rate - time.monotonic()))
+
+
+def _account(slot: int, version: int) -> bytes:
+    _ACCOUNT.write_version, _ACCOUNT.txn_signature = version, _numbered(version)
+    return SubscribeUpdate(account=SubscribeUpdateAccount(account=_ACCOUNT, slot=slot)).SerializeToString()
+
+
+def _transaction(slot: int, version: int) -> bytes:
+    return _transaction_of(slot).replace(_SIGNATURE, _numbered(version))
+
+
+@functools.lru_cache(maxsize=2)
+def _transaction_of(slot: int) -> bytes:
+    """Return a transaction with `_SIGNATURE`, which makes an update of TRANSACTION_BYTES with its name and time."""
+    made = _trade(slot, _SIGNATURE, Pubkey(_MINT), _LAMPORTS).transaction
+    del made.transaction.transaction.message.account_keys[:6]  # Makes room for the log.
+    made.transaction.meta.log_messages.append("")
+    rest = 19  # The name of its filter, the time, and the bytes that tell lengths.
+    missing = TRANSACTION_BYTES - rest - SubscribeUpdate(transaction=made).ByteSize()
+    assert missing > 0, missing
+    made.transaction.meta.log_messages[0] = "x" * missing
+    return SubscribeUpdate(transaction=made).SerializeToString()
+
+
+def _numbered(version: int) -> bytes:
+    return version.to_bytes(64)
 
 
 def _slot_now() -> int:
