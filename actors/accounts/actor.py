@@ -17,7 +17,7 @@ from typing import Any
 
 from actors.accounts.account import Account, Defaults, Moment, apply
 from actors.accounts.activations import Activations, NotHeld, WrongOwner
-from actors.accounts.admission import decide_hold, decide_withdrawal, figures, slots_left_of
+from actors.accounts.admission import decide_hold, decide_withdrawal, figures, hour_left_of, slots_left_of
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.charging import Charging
 from actors.accounts.child_adoption import ChildRefused
@@ -285,8 +285,10 @@ class AccountShard:
         if request.reads_view:
             view = NOTHING if account.view is None else account.view.told(moment.steady)
         key, price_list = number_of(path) if path else 0, account.price_list
-        slots = max(0, slots_left_of(account))
-        reply = HoldReply(account.pubkey, epoch, refusal, admission.verdicts, told, key, view, price_list, slots)
+        slots, hour_left = max(0, slots_left_of(account)), hour_left_of(account, moment)
+        reply = HoldReply(
+            account.pubkey, epoch, refusal, admission.verdicts, told, key, view, price_list, slots, hour_left
+        )
         if signed is None or refusal is not None:
             return reply
         undo = None if event is None else functools.partial(apply, account, decide_withdrawal(event))

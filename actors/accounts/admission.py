@@ -81,6 +81,14 @@ def slots_left_of(account: Account) -> int:
     return account.concurrency_limit - len(account.holds) + account.work_holds
 
 
+def hour_left_of(account: Account, moment: Moment) -> int | None:
+    """Return the credits that the hourly limit leaves. None: no limit is in force."""
+    hourly = account.hourly
+    if hourly.credits >= UNLIMITED:
+        return None
+    return hourly.left(account.total_consumed, account.purse.held, moment.wall_ms // 1000)
+
+
 def presented(account: Account, proof: Proof, moment: Moment) -> Path | None:
     """Return the path of the named key that this proof presents: the key, and the keys it was made from.
 

@@ -4,6 +4,7 @@ import pytest
 
 from actors.accounts import commits
 from actors.accounts.api import SetLimits, SetStatus
+from actors.accounts.hourly_commands import ChangeHourlyLimit
 from actors.accounts.ledger import EntryType
 from actors.calls import ChargeReply, ChargeRequest, KeyProof, SettleRequest
 from tests.accounts.making import ALICE, BOB, hold, key_proof, operation, settle
@@ -111,6 +112,19 @@ async def test_a_charge_needs_no_slot(world: World, asks_store: bool) -> None:
     assert found.settled is not None and found.settled.ok and found.held.slots == 0
     assert debits(world) == [operation(3)] and len(shard._accounts[ALICE].holds) == 2
     assert (await ask(shard.hold_now, hold(4, 5, proof=proof))).verdicts == ("CONCURRENCY_LIMITED",)
+    await shard.stop()
+
+
+async def test_a_reply_tells_what_the_hourly_limit_leaves(world: World) -> None:
+    """So that no call is asked ahead which the limit refuses; also the reply to a free call, which goes on at the
+    limit."""
+    shard = await world.shard()
+    proof = await world.customer(shard, ALICE, 100)
+    assert (await ask(shard.hold_now, hold(1, 5, proof=proof))).hour_left is None
+    await shard.ask(ChangeHourlyLimit(ALICE, 20))
+    epoch = (await shard.health())["epoch"]
+    assert (await ask(shard.charge_now, charge(2, 5, epoch=epoch, proof=proof))).held.hour_left == 10
+    assert (await ask(shard.hold_now, hold(3, 0, proof=proof))).hour_left == 10
     await shard.stop()
 
 
