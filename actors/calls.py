@@ -155,7 +155,8 @@ class HoldReply(msgspec.Struct, frozen=True, array_like=True):
     number of the named key that was presented, for the settle too; 0: none was. view: at processed, confirmed and
     finalized, the floor below which no monotonic read may be answered, then three bounds (accounts/view.py). None: the
     request did not ask. price_list: the name of the account's price list; PUBLIC_PRICES: it pays the public prices.
-    slots: how many calls more the account may have in flight; 0 from an owner of before, too.
+    slots: how many calls more the account may have in flight; 0 from an owner of before, too. hour_left: credits that
+    the account's hourly limit leaves; None: no limit is in force, or the owner is of before.
     """
 
     pubkey: bytes
@@ -167,6 +168,7 @@ class HoldReply(msgspec.Struct, frozen=True, array_like=True):
     view: tuple[int, int, int, int, int, int] | None = None
     price_list: str = ""
     slots: int = 0
+    hour_left: int | None = None
 
     @property
     def payer(self) -> ProvenProof:

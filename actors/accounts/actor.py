@@ -17,7 +17,7 @@ from typing import Any
 
 from actors.accounts.account import Account, Defaults, Moment, apply
 from actors.accounts.activations import Activations, NotHeld, WrongOwner
-from actors.accounts.admission import decide_hold, decide_withdrawal, figures, slots_left_of
+from actors.accounts.admission import decide_hold, decide_withdrawal, figures, hour_left_of, slots_left_of
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.charging import Charging
 from actors.accounts.child_adoption import ChildRefused
@@ -213,9 +213,9 @@ class AccountShard:
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    def hold_now(self, request: HoldRequest) -> HoldReply | Awaitable[HoldReply]:
+    def hold_now(self, request: HoldRequest, needs_slot: bool = True) -> HoldReply | Awaitable[HoldReply]:
         """Admit a call or batch. Returns the reply where everything needed is in memory, else an awaitable of it.
-        Raises NotHeld, and so may the awaitable."""
+        Raises NotHeld, and so may the awaitable. needs_slot: as in `decide_hold`."""
         moment = self._activations.moment()
         if self.held.leaving and not self.held.admits(shard_of_proof(request.proof)):
             raise NotHeld("the account's shard is on its way to another owner")
@@ -223,9 +223,9 @@ class AccountShard:
         if not self._commits.admits(moment.steady):
             return self._unavailable(account)
         if account is None:
-            return self._hold_slowly(request)
+            return self._hold_slowly(request, needs_slot)
         try:
-            return self._admit(account, request, moment)
+            return self._admit(account, request, moment, needs_slot)
         except AssertionError:
             named = work_for(request.request_id)
             self._commits.distrust(account)
@@ -258,7 +258,9 @@ class AccountShard:
             raise NotHeld("the account's shard has another owner")
         return self._stream_times.tell(request, self._activations.moment().steady)
 
-    def _admit(self, account: Account, request: HoldRequest, moment: Moment) -> HoldReply | Awaitable[HoldReply]:
+    def _admit(
+        self, account: Account, request: HoldRequest, moment: Moment, needs_slot: bool
+    ) -> HoldReply | Awaitable[HoldReply]:
         """Admit a call. The nonce of a signed request is judged first, and must be stored before admission (money rule
         11)."""
         account.used_at = moment.steady
@@ -270,7 +272,7 @@ class AccountShard:
             refused = self._nonces.refusal(signed, operation, account.rate_limit)
             if refused is not None:
                 return HoldReply(account.pubkey, epoch, refused.name, (), figures(account, moment))
-        admission = decide_hold(account, request, moment)
+        admission = decide_hold(account, request, moment, needs_slot)
         event, refusal, path = admission.event, admission.refusal, admission.path
         if event is not None:
             apply(account, event)
@@ -283,8 +285,10 @@ class AccountShard:
         if request.reads_view:
             view = NOTHING if account.view is None else account.view.told(moment.steady)
         key, price_list = number_of(path) if path else 0, account.price_list
-        slots = max(0, slots_left_of(account))
-        reply = HoldReply(account.pubkey, epoch, refusal, admission.verdicts, told, key, view, price_list, slots)
+        slots, hour_left = max(0, slots_left_of(account)), hour_left_of(account, moment)
+        reply = HoldReply(
+            account.pubkey, epoch, refusal, admission.verdicts, told, key, view, price_list, slots, hour_left
+        )
         if signed is None or refusal is not None:
             return reply
         undo = None if event is None else functools.partial(apply, account, decide_withdrawal(event))
@@ -308,7 +312,7 @@ class AccountShard:
         # The account was evicted during the write, with its hold. The nonce belongs to this operation: judge it again.
         return await self._hold_slowly(request)
 
-    async def _hold_slowly(self, request: HoldRequest) -> HoldReply:
+    async def _hold_slowly(self, request: HoldRequest, needs_slot: bool = True) -> HoldReply:
         work_for(request.request_id)
         try:
             for _ in range(_TRIES_MAX):
@@ -321,7 +325,8 @@ class AccountShard:
                     told = figures(account, self._activations.moment(), path)
                     return HoldReply(account.pubkey, self._commits.epoch, refusal.err.name, (), told)
                 if self._accounts.get(account.pubkey) is account:
-                    reply = self.hold_now(request)  # The account is in memory now, so this call does not return here.
+                    # The account is in memory now, so this call does not return here.
+                    reply = self.hold_now(request, needs_slot)
                     return reply if isinstance(reply, HoldReply) else await reply
         except WrongOwner as error:
             if isinstance(request.proof, KeyProof) and shard_of(error.pubkey) != shard_of_proof(request.proof):

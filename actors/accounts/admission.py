@@ -49,13 +49,14 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     stopped: bool = False  # True: the hourly limit refused an item.
 
 
-def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admission:
+def decide_hold(account: Account, request: HoldRequest, moment: Moment, needs_slot: bool = True) -> Admission:
     """Hold credits for each item, in order, that fits rate, concurrency and credits; refuse the others.
 
     A repeated operation gets its first answer, and no event. A refused item takes neither unit, slot nor credits. An
     item with ceiling 0 takes a unit, unless it says otherwise, and no slot, because it has no end to wait for. A
     request without items uses its credential and tells the figures. Ceilings of another price list than the account's
-    are refused with OTHER_PRICES, and change nothing. nonces.py has judged the credential's nonce before.
+    are refused with OTHER_PRICES, and change nothing. nonces.py has judged the credential's nonce before. needs_slot
+    False: the holds end in this turn, so they need no slot.
     """
     items = request.items
     operation = request.operation
@@ -72,12 +73,20 @@ def decide_hold(account: Account, request: HoldRequest, moment: Moment) -> Admis
         return Admission(Err.METHOD_NOT_ALLOWED.name, (), None, path)
     if request.price_list != account.price_list and request.price_list is not None:
         return Admission(OTHER_PRICES, (), None, path)
-    return _judge_items(account, operation, items, moment, path)
+    return _judge_items(account, operation, items, moment, path, slots_left_of(account) if needs_slot else len(items))
 
 
 def slots_left_of(account: Account) -> int:
     """Return how many calls more may be in flight; below zero where the limit was lowered meanwhile."""
     return account.concurrency_limit - len(account.holds) + account.work_holds
+
+
+def hour_left_of(account: Account, moment: Moment) -> int | None:
+    """Return the credits that the hourly limit leaves. None: no limit is in force."""
+    hourly = account.hourly
+    if hourly.credits >= UNLIMITED:
+        return None
+    return hourly.left(account.total_consumed, account.purse.held, moment.wall_ms // 1000)
 
 
 def presented(account: Account, proof: Proof, moment: Moment) -> Path | None:
@@ -99,7 +108,7 @@ def presented(account: Account, proof: Proof, moment: Moment) -> Path | None:
 
 
 def _judge_items(
-    account: Account, operation: bytes, items: tuple[HoldItem, ...], moment: Moment, path: Path
+    account: Account, operation: bytes, items: tuple[HoldItem, ...], moment: Moment, path: Path, slots_left: int
 ) -> Admission:
     second = moment.wall_ms // 1000
     limit, hour_left = account.rate_limit, UNLIMITED
@@ -111,7 +120,6 @@ def _judge_items(
     if path:
         units_left = min(units_left, units_left_of(path, second))
         budget = room_of(path, moment.wall_ms // DAY_MS)
-    slots_left = slots_left_of(account)
     available: int = account.purse.balance - account.purse.held
     if is_allowance(operation):
         return _judge_allowance(account, operation, items, available, hour_left, moment, path)

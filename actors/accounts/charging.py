@@ -32,11 +32,12 @@ _UNAVAILABLE = Err.SERVICE_TEMPORARILY_UNAVAILABLE.name
 
 
 class Charging:
-    """Holds and settles at once. hold_now: of the owner. settling: ends operations."""
+    """Holds and settles at once. hold_now: of the owner; False: the hold ends at once, so it needs no slot. settling:
+    ends operations."""
 
     def __init__(
         self,
-        hold_now: Callable[[HoldRequest], HoldReply | Awaitable[HoldReply]],
+        hold_now: Callable[[HoldRequest, bool], HoldReply | Awaitable[HoldReply]],
         settling: Settling,
         commits: GroupCommit,
     ) -> None:
@@ -47,7 +48,7 @@ class Charging:
         if request.settle.epoch != self._commits.epoch:
             return self._charge_slowly(request)
         self._expect(request.operation[:REPLICA_ID_BYTES], request.coming)
-        held = self._hold_now(request.hold)
+        held = self._hold_now(request.hold, False)
         if not isinstance(held, HoldReply):
             return self._charge_held(held, request.settle)
         charged = self._end(held, request.settle)
@@ -82,7 +83,7 @@ class Charging:
             await self._settling.recall(settle.pubkey, (settle.operation,))
         except StoreUnavailable as error:
             raise OwnerUnavailable("the ledger cannot be read") from error
-        held = self._hold_now(request.hold)
+        held = self._hold_now(request.hold, False)
         return await self._charge_held(held, settle)
 
     async def _charge_held(self, hold: HoldReply | Awaitable[HoldReply], settle: SettleRequest) -> ChargeReply:

@@ -3,7 +3,8 @@
 import pytest
 
 from actors.accounts import commits
-from actors.accounts.api import SetStatus
+from actors.accounts.api import SetLimits, SetStatus
+from actors.accounts.hourly_commands import ChangeHourlyLimit
 from actors.accounts.ledger import EntryType
 from actors.calls import ChargeReply, ChargeRequest, KeyProof, SettleRequest
 from tests.accounts.making import ALICE, BOB, hold, key_proof, operation, settle
@@ -94,6 +95,36 @@ async def test_what_costs_nothing_is_released_and_leaves_no_entry(world: World) 
     reply, future = shard.charge_now(charge(1, 0, epoch=epoch, proof=proof))  # type: ignore[misc]
     assert (reply.settled.ok, reply.settled.credits_remaining, future) == (True, 100, None)
     assert debits(world) == [] and not shard._accounts[ALICE].holds
+    await shard.stop()
+
+
+@pytest.mark.parametrize("asks_store", [False, True])
+async def test_a_charge_needs_no_slot(world: World, asks_store: bool) -> None:
+    """decisions, "Calls asked ahead": its node was asked while slots were free. A batch may have taken them all since,
+    which would have waited for this call's slot if this call had held one."""
+    shard = await world.shard()
+    proof = await world.customer(shard, ALICE, 100)
+    await shard.ask(SetLimits(ALICE, 100, 2))
+    epoch = (await shard.health())["epoch"]
+    assert (await ask(shard.hold_now, hold(1, 5, 5, proof=proof))).verdicts == (None, None)
+    request = charge(3, 5, epoch=epoch + asks_store, proof=proof)
+    found: ChargeReply = await ask(shard.charge_now, request)
+    assert found.settled is not None and found.settled.ok and found.held.slots == 0
+    assert debits(world) == [operation(3)] and len(shard._accounts[ALICE].holds) == 2
+    assert (await ask(shard.hold_now, hold(4, 5, proof=proof))).verdicts == ("CONCURRENCY_LIMITED",)
+    await shard.stop()
+
+
+async def test_a_reply_tells_what_the_hourly_limit_leaves(world: World) -> None:
+    """So that no call is asked ahead which the limit refuses; also the reply to a free call, which goes on at the
+    limit."""
+    shard = await world.shard()
+    proof = await world.customer(shard, ALICE, 100)
+    assert (await ask(shard.hold_now, hold(1, 5, proof=proof))).hour_left is None
+    await shard.ask(ChangeHourlyLimit(ALICE, 20))
+    epoch = (await shard.health())["epoch"]
+    assert (await ask(shard.charge_now, charge(2, 5, epoch=epoch, proof=proof))).held.hour_left == 10
+    assert (await ask(shard.hold_now, hold(3, 0, proof=proof))).hour_left == 10
     await shard.stop()
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import strategies as st
 
 from actors.accounts.account import Account, Moment, apply
-from actors.accounts.admission import decide_hold, figures
+from actors.accounts.admission import decide_hold, figures, hour_left_of
 from actors.accounts.core import decide_settle
 from actors.accounts.holds_of_work import decide_work
 from actors.accounts.hourly_limit import (
@@ -112,6 +112,16 @@ def test_a_lifted_limit_limits_nothing_until_its_time_is_over() -> None:
     apply(account, HourlyLimitSet(HourlySetting(10, SECOND + 60)))
     assert spend(account, 3, 500, later(BEGINNING, 59)) is None
     assert spend(account, 4, 1, later(BEGINNING, 60)) == STOPPED
+
+
+def test_how_much_the_limit_leaves() -> None:
+    """What runs counts as spent; the next hour begins with all of it."""
+    account = limited(100)
+    spend(account, 1, 30)
+    take(account, decide_hold(account, hold(2, 20), BEGINNING).event)
+    assert hour_left_of(account, BEGINNING) == 50
+    assert hour_left_of(account, later(BEGINNING, HOUR_SECONDS)) == 80
+    assert hour_left_of(limited(NONE_SET), BEGINNING) is None
 
 
 def test_what_costs_nothing_and_work_of_webhooks() -> None:

@@ -4,11 +4,11 @@ Implements: decisions, "Calls asked ahead". Pure: time is an argument.
 
 What the node is asked before the owner has held the call's credits is lost for this service where the owner then
 refuses: the answer is thrown away. So a call is asked ahead only if its credential was accepted a moment ago, the
-account can pay a hundred such calls for each that is being asked, a quarter of its rate is left, and this replica has
-no more calls in flight than a quarter of the account's free slots. After a refusal, and after a client that left before
-the node had answered, a call has to be held in the usual way before another one is asked ahead, whatever credential of
-the account presents it. So an account can have no more answers thrown away for one such call, at this replica, than it
-had calls in flight.
+account can pay a hundred such calls for each that is being asked, and its hourly limit leaves as much, a quarter of its
+rate is left, and this replica has no more calls in flight than a quarter of the account's free slots. After a refusal,
+and after a client that left before the node had answered, a call has to be held in the usual way before another one is
+asked ahead, whatever credential of the account presents it. So an account can have no more answers thrown away for one
+such call, at this replica, than it had calls in flight.
 
 A named key may be bound to methods, origins and addresses, which the replica does not know. So it is known only for
 what the owner has granted it before.
@@ -37,7 +37,8 @@ IN_STEP_SECONDS = 0.05  # For this long all calls of a credential are held, when
 
 class KnownAccount(msgspec.Struct, gc=False):
     """The owner's last reply about an account. told_at, in_step_until: monotonic seconds. slots: that were free.
-    asking: calls that are being asked ahead. granted: method, address and origin of calls of a named key."""
+    hour_left: credits that the hourly limit leaves; None: no limit. asking: calls that are being asked ahead. granted:
+    method, address and origin of calls of a named key."""
 
     pubkey: bytes
     epoch: int
@@ -45,6 +46,7 @@ class KnownAccount(msgspec.Struct, gc=False):
     told_at: float
     key: int = 0  # Number of the named key.
     slots: int = 0
+    hour_left: int | None = None
     asking: int = 0
     in_step_until: float = 0.0
     granted: set[tuple[str, str, str]] = set()
@@ -65,12 +67,12 @@ class KnownAccounts:
         known = self._known.get(credential)
         if known is None or known.pubkey != held.pubkey:
             self._drop(credential)
-            known = KnownAccount(held.pubkey, held.epoch, figures, now, held.key, held.slots)
+            known = KnownAccount(held.pubkey, held.epoch, figures, now, held.key, held.slots, held.hour_left)
             self._credentials.setdefault(held.pubkey, set()).add(credential)
         else:  # The same object, because a call that is being asked ahead ends on it.
             del self._known[credential]
             known.epoch, known.figures, known.told_at = held.epoch, figures, now
-            known.key, known.slots = held.key, held.slots
+            known.key, known.slots, known.hour_left = held.key, held.slots, held.hour_left
         self._known[credential] = known
         if held.key:
             _grant(known, proof, method)
@@ -112,9 +114,11 @@ class KnownAccounts:
             return None
         told = known.figures
         left = (told.rate_remaining if second < told.rate_reset else told.rate_limit) - known.asking
-        if left < max(
-            _UNITS_MIN, told.rate_limit // UNITS_SHARE
-        ) or told.credits_remaining < CREDITS_FACTOR * ceiling * (1 + known.asking):
+        if left < max(_UNITS_MIN, told.rate_limit // UNITS_SHARE):
+            return None
+        # An hour that has ended meanwhile is not looked for: the owner's next word has the new one.
+        spared = CREDITS_FACTOR * ceiling * (1 + known.asking)
+        if told.credits_remaining < spared or (known.hour_left is not None and known.hour_left < spared):
             return None
         return known
 

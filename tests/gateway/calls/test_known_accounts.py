@@ -28,8 +28,10 @@ def told(
     slots: int = 64,
     key: int = 0,
     pubkey: bytes = b"p" * 32,
+    hour_left: int | None = None,
 ) -> HoldReply:
-    return HoldReply(pubkey, 7, None, (None,), Figures(credits, limit, remaining, reset), key, slots=slots)
+    figures = Figures(credits, limit, remaining, reset)
+    return HoldReply(pubkey, 7, None, (None,), figures, key, slots=slots, hour_left=hour_left)
 
 
 def known_by(reply: HoldReply) -> KnownAccounts:
@@ -58,6 +60,19 @@ def test_a_call_is_asked_ahead_only_with_credits_and_rate_to_spare(
     found = doubtless(known_by(told(credits, limit, min(remaining, limit))), KEY, ceiling, NOW, SECOND + later, 1)
     left = limit if later else min(remaining, limit)
     assert (found is not None) == (credits >= CREDITS_FACTOR * ceiling and left >= max(2, limit // 4))
+
+
+@pytest.mark.threat(75)
+@given(st.integers(0, 3_000), st.integers(1, 25), st.integers(0, 5))
+def test_the_hourly_limit_leaves_as_much_to_spare_as_the_credits(hour_left: int, ceiling: int, asking: int) -> None:
+    """Free calls go on at the limit, and each granted one would let some dear calls be asked for nothing."""
+    known = known_by(told(1_000_000))
+    found = doubtless(known, KEY, ceiling, NOW, SECOND, 1)
+    assert found is not None, "no limit is in force"
+    found.asking = asking
+    known.learn(KEY, told(1_000_000, hour_left=hour_left), NOW, "rpc.discover")
+    may = hour_left >= CREDITS_FACTOR * ceiling * (1 + asking)
+    assert (doubtless(known, KEY, ceiling, NOW, SECOND, 1) is not None) == may
 
 
 @given(st.integers(0, 100), st.integers(1, 40))
