@@ -16,6 +16,7 @@ from actors.provider_config import (
     BlockEngineConfig,
     Branch,
     Bytes,
+    ClusterSecret,
     Count,
     Lamports,
     MemosConfig,
@@ -73,7 +74,7 @@ class StorageConfig(Branch):
     postgres_migrations_url: SecretStr | None = Field(None, description="the same, with the role that owns the tables")
     redis_url: SecretStr | None = Field(None, description="URL of a Redis that replaces the embedded one")
     postgres_pool_size: int = Field(4, ge=3, le=64, description="PostgreSQL connections of each process")
-    cluster_secret: SecretStr | None = Field(
+    cluster_secret: ClusterSecret | None = Field(
         None, description="secret that signs links and challenges in the cluster; a local run makes one"
     )
 

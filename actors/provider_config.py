@@ -1,4 +1,5 @@
-"""Settings of nodes and block engines, whose URLs may be keys, and of memos on the chain; the form of all settings.
+"""Settings of nodes and block engines, whose URLs may be keys, and of memos on the chain; the form of all settings, and
+of the cluster's secret.
 
 Implements: style, "Configuration". Not here: the tree (config.py), reading values (config_loader.py).
 """
@@ -25,6 +26,9 @@ from actors.release import RELEASE
 Count = Annotated[int, Field(le=10**9)]
 Bytes = Annotated[int, Field(le=1 << 40)]
 Lamports = Annotated[int, Field(le=10**18)]  # More than there are.
+# 128 random bits in base64. Not more: a longer secret of a running cluster stays good, as a change of it costs the
+# secrets of webhooks.
+CLUSTER_SECRET_CHARACTERS_MIN = 22
 _DEFAULT_PORTS = MappingProxyType({"http": 80, "https": 443})
 
 
@@ -137,6 +141,22 @@ def browser_origin(url: str) -> str:
 
 
 Origin = Annotated[str, AfterValidator(browser_origin)]
+
+
+def _not_guessable(secret: SecretStr) -> SecretStr:
+    """Refuse a short secret: whoever sees one signed challenge can try all short ones, and whoever has the secret
+    spends every account's credits."""
+    length = len(secret.get_secret_value())
+    if length < CLUSTER_SECRET_CHARACTERS_MIN:
+        raise ValueError(
+            f"it has {length} characters, wanted at least {CLUSTER_SECRET_CHARACTERS_MIN} random ones, as "
+            "`openssl rand -hex 32` prints them. A cluster that runs with this one: stop Ray on all machines and start "
+            'it with the new one; what it sealed is lost (actors/launch/README.md, "Another cluster secret")'
+        )
+    return secret
+
+
+ClusterSecret = Annotated[SecretStr, AfterValidator(_not_guessable)]
 
 
 def plain_text(value: Any) -> Any:

@@ -102,7 +102,7 @@ def test_no_part_listens_on_any_port() -> None:
 
 def test_secrets_are_not_shown() -> None:
     """The tree is logged and printed; passwords are not."""
-    loaded = load({"DATABASE_URL": "postgresql://me:geheim@db/ledger", "LEDGER_STORAGE__CLUSTER_SECRET": "geheim"})
+    loaded = load({"DATABASE_URL": "postgresql://me:geheim@db/ledger", "LEDGER_STORAGE__CLUSTER_SECRET": "geheim" * 4})
     assert "geheim" not in repr(loaded)
     assert "geheim" not in loaded.config.model_dump_json()
 

@@ -3,7 +3,8 @@
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from actors.config import ServeConfig
+from actors.config import ConfigError, ServeConfig
+from actors.config_loader import load
 from actors.provider_config import BlockEngineConfig, browser_origin, is_url, shown_url
 
 
@@ -50,3 +51,23 @@ def test_a_block_engine_is_represented_without_its_keys() -> None:
     """Representations end up in tracebacks."""
     engine = BlockEngineConfig(url=SecretStr("https://a/?uuid=key1"), auth=SecretStr("key2"))
     assert "key1" not in repr(engine) and "key2" not in repr(engine)
+
+
+@pytest.mark.threat(76)
+@pytest.mark.parametrize("short", ["x", "geheim", "s" * 21])
+def test_a_cluster_secret_that_can_be_guessed_starts_nothing(short: str) -> None:
+    """Told with the way out, also for a cluster that runs with such a secret, and without the secret."""
+    with pytest.raises(
+        ConfigError, match=r"storage\.cluster_secret: it has \d+ characters, wanted at least 22"
+    ) as refused:
+        load({"LEDGER_STORAGE__CLUSTER_SECRET": short})
+    told = str(refused.value)
+    assert "openssl rand -hex 32" in told and "stop Ray on all machines" in told and "CLUSTER_SECRET" in told
+    assert short == "x" or short not in told
+
+
+def test_a_cluster_secret_of_128_bits_or_more_stays_good() -> None:
+    """Rule: an upgrade refuses no cluster whose secret nobody can guess, in whatever alphabet it is written."""
+    for secret in ("q83vASNFZ4mrze8BI0VniQ", "0" * 64):
+        kept = load({"LEDGER_STORAGE__CLUSTER_SECRET": secret}).config.storage.cluster_secret
+        assert kept is not None and kept.get_secret_value() == secret

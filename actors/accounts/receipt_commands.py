@@ -7,6 +7,7 @@ they are large. Not here: making statements (sealing.py), checking receipts, whi
 
 import asyncio
 import functools
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -37,9 +38,15 @@ from actors.errors import Err, Refusal
 from actors.receipts.root_keys import published
 from actors.receipts.statements import AccountLeaf, AccountPaths, SignedStatement, find_leaf, unpack
 
+logger = logging.getLogger(__name__)
+
 READS_MAX = 2  # Concurrent reads of one account's receipts at its owner.
 # Time ranges after an entry in which its statement is searched: a minute, an hour, a day, ever.
 _WINDOWS_MS = (60_000, 3_600_000, 86_400_000, 10**15)
+# A second rotation of a key that was changed already only makes one more key.
+_IN_DOUBT = (
+    "{}. The change may have been made: see `ledger-key show`, and repeat it where the key of before still signs"
+)
 _RECEIPTS, _BILLS = "readings of receipts", "bills"
 ProofCommand = ReadReceipts | ReadChain | ReadBill
 KeyCommand = ReadLedgerKeys | ShowLedgerKeys | RotateLedgerKey | AcceptLedgerKey
@@ -78,10 +85,14 @@ class ReceiptCommands:
         if self._sealing is None:
             return refused(Err.SERVICE_TEMPORARILY_UNAVAILABLE, "no statements are signed here")
         keys = self._sealing.keys
-        if isinstance(command, RotateLedgerKey):
-            await keys.rotate()
-        if isinstance(command, AcceptLedgerKey) and not await keys.accept(command.id):
-            return refused(Err.INVALID_REQUEST, "the database has no ledger key of this id")
+        try:
+            if isinstance(command, RotateLedgerKey):
+                await keys.rotate()
+            if isinstance(command, AcceptLedgerKey) and not await keys.accept(command.id):
+                return refused(Err.INVALID_REQUEST, "the database has no ledger key of this id")
+        except StoreUnavailable as error:
+            logger.warning("%s: %s", type(command).__name__, error)
+            return refused(Err.SERVICE_TEMPORARILY_UNAVAILABLE, _IN_DOUBT.format(str(error).rstrip(": ")))
         proven = await keys.read()
         told = published(proven.keys)
         if isinstance(command, ShowLedgerKeys):

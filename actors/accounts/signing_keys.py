@@ -138,7 +138,7 @@ class SigningKeys:
         now_ms = max([self._clock.now_ms(), *(key.made_ms + 1 for key in older)])
         self.expire()
         if not await self._store.change_key(self._unretired(), self._seal.make(seed, nonce, now_ms, older)):
-            raise StoreUnavailable("another owner has changed the key; it is read by the next turn")
+            raise StoreUnavailable("the key was changed by another command or owner at this moment")
         proven = await self.read()
         if proven.signing is None:
             raise StoreUnavailable("the key that was made is not in the database")

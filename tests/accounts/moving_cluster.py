@@ -19,7 +19,7 @@ from actors.units import VirtualShard, shard_of
 from tests.accounts.shards import World, run_ready
 
 REPLICA = b"replica0"
-SECRET = "the cluster's"
+SECRET = "the cluster's, of 128 bits"
 OWNERS = 3
 
 

@@ -21,7 +21,7 @@ from actors.units import VIRTUAL_SHARDS, shard_of, virtual_shard
 from tests.accounts.making import ALICE, BOB, pubkey_of
 from tests.accounts.shards import World, owned_shards
 
-SECRET = "the cluster's"
+SECRET = "the cluster's, of 128 bits"
 OWNERS = 3
 REPLICA = b"replica0"
 

@@ -44,7 +44,7 @@ from actors.hotlink.owner import LinkServer
 from actors.units import VIRTUAL_SHARDS, routing_bytes, shard_of
 
 REPLICA = b"replica0"
-SECRET = "the cluster's"
+SECRET = "the cluster's, of 128 bits"
 WALLETS = [bytes([n]) * 32 for n in range(8)]
 
 

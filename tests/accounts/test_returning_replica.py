@@ -27,7 +27,7 @@ from tests.accounts.making import pubkey_of
 from tests.accounts.shards import World, owned_shards
 
 REPLICA = b"replica0"
-SECRET = "the cluster's"
+SECRET = "the cluster's, of 128 bits"
 # An account of each of two owners.
 KEYS = sorted((pubkey_of(f"customer {number}") for number in range(2, 4)), key=lambda key: shard_of(key) % 2)
 FIRST, SECOND = KEYS

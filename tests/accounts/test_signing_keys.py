@@ -10,6 +10,7 @@ from nacl.signing import SigningKey
 
 from actors.accounts.receipts import AcceptLedgerKey, ReadLedgerKeys, RotateLedgerKey, ShowLedgerKeys
 from actors.accounts.store import AccountStore
+from actors.accounts.stored import StoreUnavailable
 from actors.errors import Err
 from actors.receipts.root_keys import KeySeal, RootKey, name_of
 from actors.receipts.roots_file import RootsFile, read_roots
@@ -70,6 +71,42 @@ async def test_a_key_is_rotated_while_statements_are_made(ledger: Ledger, tmp_pa
     for command in (RotateLedgerKey(), ReadLedgerKeys()):
         none = await ledger.commands().answer(command)
         assert none.refusal == Err.SERVICE_TEMPORARILY_UNAVAILABLE.name, "only who signs knows the keys"
+
+
+async def test_a_rotation_in_doubt_is_told_as_one(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database did the change, and its answer came too late. A text that says "repeat" alone would make one more
+    key; the operator is told where to look."""
+    sealing = ledger.sealing()
+    await sealing.keys.refresh()
+    change = ledger.store.seals.change_key
+
+    async def late(old_id: str | None, new: RootKey) -> bool:
+        await change(old_id, new)
+        raise StoreUnavailable("TimeoutError: ")
+
+    monkeypatch.setattr(ledger.store.seals, "change_key", late)
+    told = await ledger.commands(sealing).answer(RotateLedgerKey())
+    assert told.refusal == Err.SERVICE_TEMPORARILY_UNAVAILABLE.name
+    assert told.detail.startswith("TimeoutError. The change may have been made") and "ledger-key show" in told.detail
+    shown = (await ledger.commands(sealing).answer(ShowLedgerKeys())).value
+    assert shown is not None and len(shown["keys"]) == 2, "as the text says"
+
+
+async def test_two_rotations_at_one_moment_make_one_key(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second is told that the first was there, and not that the ledger is away."""
+    sealing, other = ledger.sealing(), ledger.sealing(1)
+    await sealing.keys.refresh()
+    change = ledger.store.seals.change_key
+
+    async def beside(old_id: str | None, new: RootKey) -> bool:
+        monkeypatch.setattr(ledger.store.seals, "change_key", change)
+        await other.keys.rotate()
+        return await change(old_id, new)
+
+    monkeypatch.setattr(ledger.store.seals, "change_key", beside)
+    told = await ledger.commands(sealing).answer(RotateLedgerKey())
+    assert told.refusal == Err.SERVICE_TEMPORARILY_UNAVAILABLE.name and "another command or owner" in told.detail
+    assert len((await sealing.keys.read()).keys) == 2
 
 
 async def test_aplanted_key_does_not_stop_the_one_that_signs(ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:

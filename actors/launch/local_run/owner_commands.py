@@ -22,7 +22,10 @@ from actors.units import parse_pubkey
 _INSTANCE = "instance.json"
 _NEXT_STEPS = {
     Err.ACCOUNT_NOT_FOUND.name: "there is no account of this key: check the key; `accounts grant` opens an account",
-    Err.SERVICE_TEMPORARILY_UNAVAILABLE.name: "the ledger does not answer: see the logs, and repeat in a few seconds",
+    Err.SERVICE_TEMPORARILY_UNAVAILABLE.name: (
+        "the ledger did not answer, and may have made the change all the same: see the outcome (`accounts show`) and "
+        "the logs before you repeat it"
+    ),
 }
 _ACTOR_SECONDS = 30.0  # A node may be slow to look up a transaction.
 
@@ -106,7 +109,11 @@ def ask_owner_here(command: Command[Value]) -> Value:
     try:
         reply: OwnerReply[Value] = asyncio.run(ask_owner_of(command))
     except hosting.ActorUnreachable as error:
-        raise OperatorError(f"the owner of this account did not answer ({error}): try again in a few seconds") from None
+        # A grant that is typed again is a second grant, and a rotation a second key.
+        raise OperatorError(
+            f"the owner did not answer ({error}), and may have carried the command out all the same: see the outcome "
+            "(`accounts show`, `ledger-key show`) before you try again"
+        ) from None
     if reply.value is None:
         raise OperatorError(_refusal_text(reply))
     return reply.value

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors import hosting
 from actors.accounts.api import Describe, OwnerReply, refused
 from actors.errors import Err
 from actors.launch.local_run import owner_commands as operator
@@ -50,6 +51,21 @@ def test_a_refusal_says_why(monkeypatch: pytest.MonkeyPatch, reply: OwnerReply[A
     with pytest.raises(operator.OperatorError) as raised:
         operator.ask_owner_here(Describe(b"k" * 32))
     assert str(raised.value).startswith(told)
+
+
+def test_a_command_in_doubt_is_not_told_to_be_repeated_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: a command that is typed again is another one. A grant of which nobody knows would be made twice."""
+
+    async def silent(*_: Any) -> OwnerReply[Any]:
+        raise hosting.ActorUnreachable("ask: TimeoutError")
+
+    async def away(*_: Any) -> OwnerReply[Any]:
+        return refused(Err.SERVICE_TEMPORARILY_UNAVAILABLE)
+
+    for ask in (silent, away):
+        monkeypatch.setattr(operator, "ask_owner_of", ask)
+        with pytest.raises(operator.OperatorError, match=r"may have .*all the same.*accounts show"):
+            operator.ask_owner_here(Describe(b"k" * 32))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "ray://127.0.0.1"])

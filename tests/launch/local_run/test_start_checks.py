@@ -110,7 +110,7 @@ def test_a_port_that_nothing_listens_on_is_not_compared() -> None:
 
 
 def test_a_cluster_is_told_of_malformed_urls_too() -> None:
-    given = {"DATABASE_URL": "foo", "REDIS_URL": "redis://h", "LEDGER_STORAGE__CLUSTER_SECRET": "ours"}
+    given = {"DATABASE_URL": "foo", "REDIS_URL": "redis://h", "LEDGER_STORAGE__CLUSTER_SECRET": "s" * 32}
     with pytest.raises(ConfigError, match=r"storage\.postgres_url: wanted postgresql"):
         stores.require_cluster_settings(load(given | NODE | {"LEDGER_PAYMENTS__DEPOSIT_WALLET": WALLET}).config)
 

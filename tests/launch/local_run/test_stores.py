@@ -39,10 +39,10 @@ def test_what_is_configured_is_left_alone(tmp_path: Path) -> None:
     """Rule: setting a value uses it; nothing else changes."""
     secrets = wallets.load_or_make(tmp_path)
     wallet = "So11111111111111111111111111111111111111112"
-    config = load({"LEDGER_STORAGE__CLUSTER_SECRET": "ours", "LEDGER_PAYMENTS__DEPOSIT_WALLET": wallet}).config
+    config = load({"LEDGER_STORAGE__CLUSTER_SECRET": "ours" * 8, "LEDGER_PAYMENTS__DEPOSIT_WALLET": wallet}).config
     filled = stores.fill_local(config, secrets)
     assert filled.storage.cluster_secret is not None
-    assert filled.storage.cluster_secret.get_secret_value() == "ours"
+    assert filled.storage.cluster_secret.get_secret_value() == "ours" * 8
     assert filled.payments.deposit_wallet == wallet
 
 
