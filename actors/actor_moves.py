@@ -17,6 +17,7 @@ from actors.hosting import (
     connected_ray,
     created,
     names,
+    runs,
     shared_process,
     told_fingerprint,
 )
@@ -69,11 +70,30 @@ def start_on(spec: Spec, node: str | None, even_silent: bool = False) -> None:
             ray.kill(running, no_restart=True)
     for _ in range(_TRIES):  # At first its name may belong to the one that is ending.
         with contextlib.suppress(ActorUnreachable), _while_the_head_answers():
-            if not RaySpecs(APART).has(spec.name):
-                return  # The actor was removed meanwhile: fewer are wanted.
-            if told_fingerprint(created(spec, ray.nodes(), node), _START_SECONDS) == spec.fingerprint:
+            handle = _created(spec, node)
+            if handle is None or told_fingerprint(handle, _START_SECONDS) == spec.fingerprint:
                 return
     raise ActorUnreachable(f"{spec.name} does not start")
+
+
+def start_missing(spec: Spec) -> None:
+    """Start an actor that does not run, on any node. One that runs by now stays where it is: whoever was to start it
+    was slow. Any number of processes may do so at once, because Ray has one actor of a name."""
+    with _while_the_head_answers():
+        if not runs(spec.name):
+            _created(spec, None)
+
+
+def _created(spec: Spec, node: str | None) -> Any:
+    """Return Ray's handle of the actor, which starts where it does not run. None: it was removed: fewer are wanted."""
+    if not RaySpecs(APART).has(spec.name):
+        return None
+    ray = connected_ray()
+    handle = created(spec, ray.nodes(), node)
+    if RaySpecs(APART).has(spec.name):
+        return handle
+    ray.kill(handle, no_restart=True)  # Whoever removed it looked for it in between, and found none to end.
+    return None
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """An actor that is started on another machine is never ended for nothing, and never forgotten."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,15 +19,18 @@ class Head:
         self.running: dict[str, str | None] = {"send-racer": "ours"}
         self.kept: dict[str, Spec | None] = {"send-racer": SPEC}
         self.away_for, self.placed = 0, list[str | None]()
-        self.on_kill = lambda: None
+        self.on_kill: Callable[[], object] = lambda: None
+        self.on_create: Callable[[], object] = lambda: None
         monkeypatch.setattr(actor_moves, "connected_ray", lambda: self)
         monkeypatch.setattr(actor_moves, "shared_process", lambda: None)
         monkeypatch.setattr(actor_moves, "names", lambda: list(self.running))  # Of the cluster.
         monkeypatch.setattr(actor_moves, "RaySpecs", lambda _: self)
         monkeypatch.setattr(actor_moves, "told_fingerprint", lambda handle, _: self.running.get(handle))
         monkeypatch.setattr(actor_moves, "created", self._created)
+        monkeypatch.setattr(actor_moves, "runs", lambda name: name in self.running)
 
     def _created(self, spec: Spec, _: Any, node: str | None) -> str:
+        self.on_create()
         self.placed.append(node)
         self.running[spec.name] = spec.fingerprint
         return spec.name
@@ -103,8 +107,17 @@ def test_a_head_that_stays_away_leaves_an_actor_that_should_run_and_does_not(hea
         actor_moves.start_on(SPEC, "two")
     assert actor_moves.kept_and_running() == ({"send-racer"}, set())
     head.away_for = 0
-    actor_moves.start_on(SPEC, None)
+    actor_moves.start_missing(SPEC)
     assert actor_moves.kept_and_running() == ({"send-racer"}, {"send-racer"})
+
+
+def test_one_that_runs_again_by_now_is_not_started_a_second_time(head: Head) -> None:
+    """Whoever was to start it was slow. It would be ended for nothing; and one that was removed must not come back."""
+    actor_moves.start_missing(SPEC)
+    head.running.clear()
+    head.kept.clear()
+    actor_moves.start_missing(SPEC)
+    assert head.placed == [] and head.running == {}
 
 
 def test_one_that_is_removed_meanwhile_does_not_come_back(head: Head) -> None:
@@ -112,6 +125,13 @@ def test_one_that_is_removed_meanwhile_does_not_come_back(head: Head) -> None:
     head.on_kill = head.kept.clear
     actor_moves.start_on(SPEC, "two")
     assert head.running == {} and head.placed == []
+
+
+def test_one_that_is_removed_while_it_starts_is_ended(head: Head) -> None:
+    """Whoever removes it finds none to end in that moment."""
+    head.on_create = head.kept.clear
+    actor_moves.start_on(SPEC, "two")
+    assert head.running == {}
 
 
 def test_the_head_that_is_away_is_one_kind_of_failure(head: Head) -> None:

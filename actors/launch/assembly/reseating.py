@@ -55,7 +55,7 @@ class Cluster(Protocol):
         ...
 
     async def start(self, name: str) -> None:
-        """Start an actor that does not run, on any node."""
+        """Start an actor that does not run, on any node. Not one that runs by now."""
         ...
 
 
@@ -163,9 +163,8 @@ class RayCluster:
             return True
 
     async def start(self, name: str) -> None:
-        async with alone(self._config.storage, _MOVING, _APPLICATION, StoreUnavailable) as is_alone:
-            if is_alone:
-                await asyncio.to_thread(actor_moves.start_on, await self._spec(name), None)
+        # Not alone: a process that hangs in the middle of a move keeps the lock, and the actor runs nowhere meanwhile.
+        await asyncio.to_thread(actor_moves.start_missing, await self._spec(name))
 
     async def _spec(self, name: str) -> Spec:
         spec = await asyncio.to_thread(actor_moves.kept, name)

@@ -1,11 +1,18 @@
 """Guards that actors come back to machines that have too few of them, one at a time, and stay there."""
 
-from collections.abc import Collection, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any
 
-from actors import hosting
+import pytest
+
+from actors import actor_moves, hosting
 from actors.clock import ManualClock
-from actors.launch.assembly.reseating import AGAIN_SECONDS, MOVES_MAX, SETTLED_SECONDS, Reseating
+from actors.config import Config
+from actors.launch.assembly import reseating
+from actors.launch.assembly.reseating import AGAIN_SECONDS, MOVES_MAX, SETTLED_SECONDS, RayCluster, Reseating
+from actors.release import RELEASE
+from actors.small_actors import Spec
 
 HEAD, ONE, TWO = "head", "one", "two"
 
@@ -135,3 +142,18 @@ async def test_an_actor_that_is_always_put_back_is_left_there_and_the_others_mov
     world.machines.holds.clear()
     await world.looks(9)
     assert world.machines.where["send-racer"] != HEAD
+
+
+async def test_an_actor_is_started_again_while_whoever_moved_it_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that hangs still has the lock for moves: its connection to the database stands."""
+    spec, started = Spec("send-racer", f"{RELEASE} of now", object, ()), list[Spec]()
+
+    @contextlib.asynccontextmanager
+    async def not_alone(*_: Any) -> AsyncIterator[bool]:
+        yield False
+
+    monkeypatch.setattr(reseating, "alone", not_alone)
+    monkeypatch.setattr(actor_moves, "kept", lambda _: spec)
+    monkeypatch.setattr(actor_moves, "start_missing", started.append)
+    await RayCluster(Config()).start("send-racer")
+    assert started == [spec]
