@@ -229,7 +229,9 @@ _ACCOUNT: dict[str, Schema] = {
         {"from": MOMENT},
         to=MOMENT,
         by=list_of(STRING),
-        rows=list_of(record({"method": STRING, "hour": STRING, "day": STRING}, calls=COUNT, credits=COUNT)),
+        rows=list_of(
+            record({"method": STRING, "hour": STRING, "day": STRING, "key": STRING}, calls=COUNT, credits=COUNT)
+        ),
         totals=record(calls=COUNT, credits=COUNT),
     ),
     "IssuedKey": record(ok=OK, api_key=STRING, message=STRING),
@@ -390,7 +392,15 @@ _EVENTS: dict[str, Schema] = {
     ),
     "TestDelivery": record(ok=OK, event_id=STRING, delivered=BOOLEAN, **_TRIED),
     "Replayed": record(ok=OK, replayed=ANYTHING),
-    "SignalEvent": record({"lamports": ANYTHING, "wallets": list_of(STRING), "cursor": STRING}, **_EVENT),
+    "SignalEvent": record(
+        {
+            "lamports": ANYTHING,
+            "wallets": list_of(STRING),
+            "cursor": STRING,
+            "correction": {"type": "string", "enum": ["removed", "moved", "restored"]},
+        },
+        **_EVENT,
+    ),
     "RecentSignals": record(ok=OK, events=list_of(ref("SignalEvent")), next_cursor=STRING),
 }
 
