@@ -169,7 +169,7 @@ class UpstreamConfig(Branch):
     )
     yellowstone_token: SecretStr | None = Field(None, description="token of that endpoint, sent as x-token")
     cache_bytes_max: Bytes = Field(64 << 20, ge=0, description="memory of a replica for cached answers; 0: no cache")
-    probe_seconds: float = Field(1.0, gt=0, le=60, description="time between two health probes of a node")
+    probe_seconds: float = Field(1.0, ge=0.1, le=60, description="time between two health probes of a node")
     probe_timeout_ms: int = Field(1_000, ge=50, le=10_000, description="time limit of a probe")
     lag_slots_max: Count = Field(128, ge=1, description="a node that is further behind counts as lagging")
     hedge_ms_min: int = Field(20, ge=1, le=60_000, description="shortest time before a late read goes to a second node")
@@ -261,7 +261,9 @@ class PaymentsConfig(Branch):
         10_000, ge=1, le=10**12, description="smallest deposit, in base units of USDC"
     )
     deposit_start_slot: int = Field(0, ge=0, le=10**15, description="deposits before this slot are ignored")
-    deposit_poll_seconds: float = Field(5.0, gt=0, le=300, description="longest time between two look-ups of deposits")
+    deposit_poll_seconds: float = Field(
+        5.0, ge=0.5, le=300, description="longest time between two look-ups of deposits"
+    )
     deposit_watchers: int = Field(
         1, ge=1, le=2, description="with 2, a second one takes over within 10 s where the first hangs or is lost"
     )
@@ -279,7 +281,7 @@ class SendsConfig(Branch):
     racers: int = Field(1, ge=1, le=16, description="actors that race sends; they share 256 slices of the signatures")
     block_engine_url: str | None = Field(None, description="block engine for the leg jito and bundles; None: neither")
     block_engine_auth: SecretStr | None = Field(None, description="UUID that raises the engine's limit")
-    block_engine_requests_per_second: float = Field(1.0, gt=0, le=10_000, description="that the engine takes of us")
+    block_engine_requests_per_second: float = Field(1.0, ge=0.1, le=10_000, description="that the engine takes of us")
     tip_floor_url: str | None = Field(None, description="of the tip floor, where the engine itself does not serve it")
     block_engines: tuple[BlockEngineConfig, ...] = Field(
         (), max_length=16, description="several block engines, each with a rate; replaces block_engine_url"
@@ -340,7 +342,7 @@ class TradesConfig(Branch):
     )
     sol_usd_account: str = Field(addresses.PYTH_SOL_USD_ACCOUNT, description="Pyth account with the SOL/USD price")
     sol_usd_age_seconds_max: int = Field(120, ge=1, le=86_400, description="an older price is refused")
-    sol_usd_poll_seconds: float = Field(5.0, gt=0, le=300, description="time between two looks at the price")
+    sol_usd_poll_seconds: float = Field(5.0, ge=0.5, le=300, description="time between two looks at the price")
 
     @field_validator("sol_usd_account")
     @classmethod

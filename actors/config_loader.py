@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import ValidationError
 
@@ -21,6 +21,7 @@ from actors.provider_config import BlockEngineConfig, NodeConfig
 _ALIASES = {"DATABASE_URL": "storage.postgres_url", "REDIS_URL": "storage.redis_url"}
 # Lists of objects with a URL: JSON, or URLs with commas between them.
 _LISTS = (tuple[NodeConfig, ...], tuple[BlockEngineConfig, ...])
+_BOUNDS = ("greater_than_equal", "less_than_equal")
 # Settings of client commands, whose names begin like these: one machine may have both.
 _OF_CLIENTS = frozenset(f"LEDGER_GATEWAY_{name}" for name in ("URL", "API_KEY", "KEYPAIR", "PROFILE", "NODE_URL"))
 
@@ -132,6 +133,25 @@ def _sentence(row: Any, sources: Mapping[str, str]) -> str:
     where = f" (from {sources[setting]})" if setting in sources else ""
     if row["type"] == "extra_forbidden":
         return f"{name}: no such setting{where}; `config --show` lists them all"
+    if row["type"] in _BOUNDS and (wanted := _range(row["loc"])) is not None:
+        return f"{name}: {row['input']}, wanted {wanted}{where}"
     # For our own checks only the text: pydantic's begins with "Value error".
     text = row["ctx"]["error"] if row["type"] == "value_error" else row["msg"]
     return f"{name}: {text}{where}"
+
+
+def _range(path: tuple[int | str, ...]) -> str | None:
+    """Return the range of the number at this place of the tree: pydantic names only the end that was passed."""
+    found: Any = Config
+    for part in path:
+        fields = getattr(found, "model_fields", None)
+        if fields is None:  # A list or a table: the form of its items.
+            found = get_args(found)[-1 if get_origin(found) is dict else 0]
+            continue
+        field = fields[part]
+        found, ends = field.annotation, field.metadata
+    if get_origin(found) is Annotated:
+        _, *ends = get_args(found)
+        ends = ends[0].metadata
+    ends = {kind: getattr(end, kind) for end in ends for kind in ("ge", "gt", "le", "lt") if hasattr(end, kind)}
+    return f"{ends['ge']:,} to {ends['le']:,}" if {"ge", "le"} <= ends.keys() else None

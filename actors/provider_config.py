@@ -77,7 +77,7 @@ class BlockEngineConfig(Branch):
     """One of several block engines, such as a region. Its URL may contain a key, so it is a secret."""
 
     url: SecretStr = Field(description="URL of the engine")
-    requests_per_second: float = Field(1.0, gt=0, le=10_000, description="that the engine takes of all racers")
+    requests_per_second: float = Field(1.0, ge=0.1, le=10_000, description="that the engine takes of all racers")
     auth: SecretStr | None = Field(None, description="UUID that raises the engine's limit")
 
     @field_validator("url")

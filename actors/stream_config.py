@@ -9,18 +9,20 @@ from actors.provider_config import Branch, Bytes, Count, Lamports
 
 
 class GeyserConfig(Branch):
+    # In less than a second no node has begun a subscription or come back, and a client on a slow network has read
+    # nothing; a slot's updates come at once, and fifty are few of them.
     streams_per_account: int = Field(100, ge=1, le=100_000, description="open gRPC streams of an account, per replica")
     streams_max: int = Field(2_000, ge=1, le=100_000, description="open gRPC streams, or connections, of a replica")
     requests_per_second: int = Field(100, ge=1, le=100_000, description="requests on one gRPC stream in a second")
     filters_max: Count = Field(1_000, ge=1, description="filters of all kinds in one request, and data slices")
     keys_max: Count = Field(50_000, ge=1, description="public keys in all filters of one request")
-    queue_updates_max: Count = Field(100_000, ge=1, description="updates that wait for a client that reads slowly")
+    queue_updates_max: Count = Field(100_000, ge=50, description="updates that wait for a client that reads slowly")
     queue_bytes_max: Bytes = Field(64 << 20, ge=1 << 16, description="the same in bytes; then its stream ends")
     account_queues_bytes_max: Bytes = Field(256 << 20, ge=1 << 16, description="the same for all streams of an account")
     queues_bytes_max: Bytes = Field(1 << 30, ge=1 << 16, description="the same for a replica; the largest queue ends")
-    end_seconds: float = Field(30.0, gt=0, le=600, description="a client that never reads is cut off after so long")
-    connect_seconds: float = Field(10.0, gt=0, le=300, description="time limit for the start of a subscription")
-    resume_seconds: float = Field(60.0, gt=0, le=3_600, description="streams wait so long for a node that went away")
+    end_seconds: float = Field(30.0, ge=1, le=600, description="a client that never reads is cut off after so long")
+    connect_seconds: float = Field(10.0, ge=1, le=300, description="time limit for the start of a subscription")
+    resume_seconds: float = Field(60.0, ge=1, le=3_600, description="streams wait so long for a node that went away")
     replay_slots: int = Field(150, ge=0, le=100_000, description="past slots kept for from_slot; 0: the node's alone")
     replay_bytes_max: int = Field(256 << 20, ge=1 << 20, le=1 << 40, description="their bytes; mainnet: 20 MB a slot")
 

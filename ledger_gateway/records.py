@@ -15,6 +15,8 @@ class Funding(msgspec.Struct, frozen=True):
     credits_per_usdc: int
     credit_expiry_days: int
     network_name: str = ""  # For people; older gateways do not tell it.
+    credit_expiry_seconds: int = 0
+    attribution: str = ""  # Whose the credits of a transfer are.
 
 
 class CreditBatch(msgspec.Struct, frozen=True):
@@ -165,23 +167,27 @@ class Quote(msgspec.Struct, frozen=True):
 
 
 class Confirmation(msgspec.Struct, frozen=True):
-    """POST /account/confirm-deposit."""
+    """POST /account/confirm-deposit. credited_to: other wallets that the deposit was credited to, as they sent the
+    tokens."""
 
     credits_added: int
     new_balance: int
     already_processed: bool
+    credited_to: list[str] = []
 
 
 class Bulk(msgspec.Struct, frozen=True):
-    """The answer of a bulk look-up. Each item names its address, owner or signature; items of `errors` are free."""
+    """The answer of a bulk look-up. Each item names its address, owner or signature; items of `errors` are free.
+    slot: of all balances; None where they are of several slots."""
 
     results: list[dict[str, Any]]
     errors: list[dict[str, Any]] = []
     commitment: str = ""  # Of the whole answer; older gateways do not name it.
+    slot: int | None = None
 
 
 class Webhook(msgspec.Struct, frozen=True):
-    """secret: only after creation, where it is shown once."""
+    """wallets: the watched ones, of signals. secret: only after creation, where it is shown once."""
 
     id: str
     url: str
@@ -194,6 +200,7 @@ class Webhook(msgspec.Struct, frozen=True):
     created_at: int | None = None
     last_delivery: dict[str, Any] | None = None
     secret: str | None = None
+    wallets: list[str] = []
 
     def __repr__(self) -> str:
         return f"Webhook({self.id}, {self.filter_type}, {self.status})"

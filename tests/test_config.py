@@ -1,5 +1,6 @@
 """One tree of settings, checked whole."""
 
+import re
 from collections.abc import Iterator
 from types import UnionType
 from typing import get_args
@@ -64,9 +65,30 @@ def test_every_number_has_a_least_and_a_greatest_value() -> None:
     assert len(named) > 100
     for name, row in named.items():
         text = repr(row.metadata)
-        assert ("Ge(" in text or "Gt(" in text) and "Le(" in text, name
-        (told,) = mistakes({environment_name(name): str(10**30)})
-        assert name in told and "less than or equal" in told, told
+        assert "Ge(" in text and "Le(" in text, name
+        for beyond in (str(-1), str(10**30)):
+            (told,) = mistakes({environment_name(name): beyond})
+            assert re.match(rf"{re.escape(name)}: {beyond}, wanted [\d.,]+ to [\d,]+ \(from", told), told
+
+
+@pytest.mark.parametrize(
+    ("name", "useless"),
+    [
+        ("geyser.end_seconds", 0.001),
+        ("geyser.connect_seconds", 0.001),
+        ("geyser.resume_seconds", 0.001),
+        ("geyser.queue_updates_max", 1),
+        ("upstream.probe_seconds", 0.001),
+        ("payments.deposit_poll_seconds", 0.001),
+        ("trades.sol_usd_poll_seconds", 0.001),
+        ("sends.block_engine_requests_per_second", 0.001),
+    ],
+)
+def test_a_time_in_which_nothing_can_happen_is_refused(name: str, useless: float) -> None:
+    """A look a thousand times a second takes a core and a node's whole rate; a limit that nobody can keep ends every
+    stream; a bundle every quarter of an hour is none."""
+    (told,) = mistakes({environment_name(name): str(useless)})
+    assert told.startswith(f"{name}: {useless}, wanted ")
 
 
 @pytest.mark.parametrize("blank", ["", " "])

@@ -60,11 +60,16 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("LEDGER_SERVE__HTTP_PORT", "99999", "serve.http_port: Input should be less than or equal to 65535 (from "),
+        ("LEDGER_SERVE__HTTP_PORT", "99999", "serve.http_port: 99999, wanted 1 to 65,535 (from "),
+        (
+            "LEDGER_UPSTREAM__NODES",
+            '[{"url": "http://a:1", "weight": -1}]',
+            "upstream.nodes.0.weight: -1, wanted 0 to 1,000",
+        ),
         ("LEDGER_UPSTREAM__NODES", '[{"url": "http://a:1", "roles": ["reed"]}]', "upstream.nodes.0.roles.0: Input sh"),
         ("LEDGER_UPSTREAM__NODES", '[{"url": "http://a:1", "roles": []}]', "upstream.nodes.0.roles: Tuple should have"),
         ("LEDGER_PAYMENTS__DEPOSIT_WALLET", "x", "payments.deposit_wallet: wanted a base58 public key of 32 bytes ("),
-        ("LEDGER_WEBHOOKS__PORTS", "443,99999", "webhooks.ports.1: Input should be less than or equal to 65535"),
+        ("LEDGER_WEBHOOKS__PORTS", "443,99999", "webhooks.ports.1: 99999, wanted 1 to 65,535 (from "),
     ],
 )
 def test_one_mistake_is_one_sentence(name: str, value: str, told: str) -> None:
@@ -163,7 +168,7 @@ def test_block_engines_are_one_or_several(tmp_path: Path) -> None:
             {"LEDGER_SENDS__TPU_IDENTITY_KEY": "k", "LEDGER_SENDS__TPU_IDENTITY_FILE": "f"},
             "give either tpu_identity_key or tpu_identity_file",
         ),
-        ({"LEDGER_SENDS__RACERS": "17"}, "less than or equal to 16"),
+        ({"LEDGER_SENDS__RACERS": "17"}, "wanted 1 to 16"),
     ],
 )
 def test_settings_of_sends_that_contradict_each_other_are_refused(more: dict[str, str], said: str) -> None:

@@ -90,7 +90,6 @@ _ERROR_DATA = record(
 )
 _OFFER: dict[str, Schema] = {"x402Version": {"const": 1}, "accepts": list_of({"type": "object"})}
 _DETAILS = ("method", "outcome", "operation", "signature", "request_id", "digest", "cache")
-_CALL_ID: Schema = {"type": ["string", "number", "null"]}
 _ANY_ID: Schema = {"type": ["string", "number", "null"], "description": "the id of the call, byte for byte"}
 _RPC_VERSION: Schema = {"const": "2.0"}
 
@@ -121,7 +120,7 @@ _RPC: dict[str, Schema] = {
     "RpcCall": record(
         {"params": {"type": ["array", "object", "null"], "description": "an array; an object is answered with -32602"}},
         jsonrpc=_RPC_VERSION,
-        id=_CALL_ID,
+        id={"type": ["string", "number", "null"]},
         method={"type": "string", "minLength": 1},
     ),
     "RpcBatch": {
@@ -229,7 +228,7 @@ _ACCOUNT: dict[str, Schema] = {
         {"from": MOMENT},
         to=MOMENT,
         by=list_of(STRING),
-        rows=list_of(record({"method": STRING, "hour": STRING, "day": STRING}, calls=COUNT, credits=COUNT)),
+        rows=list_of(record(dict.fromkeys(("method", "hour", "day", "key"), STRING), calls=COUNT, credits=COUNT)),
         totals=record(calls=COUNT, credits=COUNT),
     ),
     "IssuedKey": record(ok=OK, api_key=STRING, message=STRING),
@@ -368,6 +367,7 @@ _EVENT: dict[str, Schema] = {
     "curve_type": or_null(STRING),
     "complete": or_null(BOOLEAN),
 }
+_LOGGED: dict[str, Schema] = {"cursor": STRING, "correction": STRING}
 _EVENTS: dict[str, Schema] = {
     "Webhook": record({"wallets": list_of(STRING)}, **_WEBHOOK),
     "NewWebhook": record({"wallets": list_of(STRING)}, ok=OK, secret=STRING, **_WEBHOOK),
@@ -390,7 +390,7 @@ _EVENTS: dict[str, Schema] = {
     ),
     "TestDelivery": record(ok=OK, event_id=STRING, delivered=BOOLEAN, **_TRIED),
     "Replayed": record(ok=OK, replayed=ANYTHING),
-    "SignalEvent": record({"lamports": ANYTHING, "wallets": list_of(STRING), "cursor": STRING}, **_EVENT),
+    "SignalEvent": record({"lamports": ANYTHING, "wallets": list_of(STRING), **_LOGGED}, **_EVENT),
     "RecentSignals": record(ok=OK, events=list_of(ref("SignalEvent")), next_cursor=STRING),
 }
 

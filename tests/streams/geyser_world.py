@@ -225,8 +225,9 @@ async def geyser_world(
         settings.pop("minute_seconds", STREAMS["grpc"]["interval_seconds"]),
         settings.pop("keeps_window", False),
     )
+    config = GeyserConfig().model_copy(update=settings)  # Not checked: tests wait for less than an operator may set.
     local = LocalNode(folder)
-    world = GeyserWorld(local, account or OneAccount(credits), GeyserConfig(**settings), minute_seconds, keeps_window)
+    world = GeyserWorld(local, account or OneAccount(credits), config, minute_seconds, keeps_window)
     # A chain that has just begun has no window yet. The hub asks for it again half a second later, and then a second.
     with mock.patch.object(window_source, "_AGAIN_SECONDS", 0.02):
         try:

@@ -111,7 +111,7 @@ async def nodes_over(*chains: Chain, further: tuple[Chain, ...] = ()) -> AsyncIt
         for chain in (*chains, *further):
             await stack.enter_async_context(running(chain))
         configs = tuple(config_of(f"n{number}", chain) for number, chain in enumerate(chains))
-        config = UpstreamConfig(nodes=configs, probe_seconds=0.005, cache_bytes_max=0)
+        config = UpstreamConfig(nodes=configs, cache_bytes_max=0).model_copy(update={"probe_seconds": 0.005})
         nodes = Nodes(config, ManualClock(), lambda *_: None)
         yield nodes, config
         await nodes.close()

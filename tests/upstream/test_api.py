@@ -82,7 +82,7 @@ async def test_probes_go_on_by_themselves_until_the_end():
     async with running(chain):
         seen = asyncio.Event()
         count = iter(range(3, 0, -1))
-        config = UpstreamConfig(node_url=chain.url, probe_seconds=0.001)
+        config = UpstreamConfig(node_url=chain.url).model_copy(update={"probe_seconds": 0.001})
         nodes = Nodes(config, ManualClock(), lambda *_: seen.set() if next(count, 0) == 1 else None)
         nodes.start()
         await seen.wait()

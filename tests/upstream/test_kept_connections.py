@@ -210,6 +210,28 @@ async def test_an_answer_in_crumbs_is_garbage_before_it_keeps_this_side_busy():
         connection.close()
 
 
+@pytest.mark.threat(15)
+async def test_crumbs_behind_a_full_body_are_parsed_some_at_a_time():
+    """Threat 15: the parser stops where a body is full, and takes what came with it later, in one go. It stops again by
+    itself, before it holds the event loop for 5 ms. What an honest node sends so arrives whole, in its order."""
+    loop = asyncio.get_running_loop()
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    full = b"f" * 270_000
+    for chunks in ([b"%d" % number * 2_000 for number in range(100, 200)], [b"c"] * 40_000):
+        connection, _, reading = kept_connections._asked(loop)
+        sent = head + b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in (full, *chunks))
+        for start in range(0, len(sent), 1 << 18):  # As uvloop reads.
+            connection.data_received(sent[start : start + (1 << 18)])
+        _, payload = kept_connections._received(reading)
+        found, most = b"", 0
+        while payload._buffer:
+            before = len(payload._http_chunk_splits)
+            found += payload.read_nowait()
+            most = max(most, len(payload._http_chunk_splits) - before)
+        assert found == full + b"".join(chunks) and most <= 8_192
+        connection.close()
+
+
 async def test_a_send_is_not_repeated_when_its_kept_connection_was_closed():
     """Nobody knows whether the node had it: the caller is told, and nothing is sent twice."""
 

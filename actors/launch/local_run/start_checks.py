@@ -29,7 +29,13 @@ from actors.telemetry.metrics_page import metrics_port
 from actors.telemetry.traces import tracing_mistake
 
 _PORT_MAX = 65_535
+# An owner takes above 100 MB at rest, and two or three of them use a core at full load: more only take memory.
+_OWNERS_PER_CORE_MAX = 8
+# Of the embedded PostgreSQL's 240 connections, those that are left beside replicas and small actors; and what an owner
+# takes beside its pool.
+_EMBEDDED_CONNECTIONS, _OWNER_CONNECTIONS = 160, 2
 _INTERNAL = "LEDGER_SERVE__INTERNAL_PORT_FIRST"
+_LOOKS_AT_A_PRICE = 2  # In its lifetime: one may fail.
 _SLOTS_SILENT_MIN = 2  # Of a node's WebSocket that counts as working.
 _HOST = "LEDGER_SERVE__HOST"
 _INTERNAL_WANTED = "the first of 1,000 free ports"
@@ -62,13 +68,24 @@ def require_startable(config: Config, secrets_folder: Path | None = None) -> Non
 
 
 def require_room(config: Config, cores: int) -> None:
-    """Raise ConfigError where this machine has no room for all replicas: the start would wait for them for ever."""
+    """Raise ConfigError where this machine has no room for all replicas, for which the start would wait for ever, or
+    for all owners of accounts, whose processes would take the memory and the database's connections."""
     wanted, room = replicas_on(cores, config.gateway), room_on(cores)
-    if wanted > room:
-        raise ConfigError(
-            f"gateway.replicas: {wanted}, and the {cores} cores of this machine have room for {room}; correct "
-            f"{environment_name('gateway.replicas')}"
-        )
+    of_machine = f"the {cores} cores of this machine have room for"
+    found = [(wanted, room, "gateway.replicas", f"{of_machine} {room}")]
+    owners, rooms = config.accounts.shard_actors, cores * _OWNERS_PER_CORE_MAX
+    found.append((owners, rooms, "accounts.shard_actors", f"{of_machine} {rooms}"))
+    if config.storage.postgres_url is None:
+        rooms = _EMBEDDED_CONNECTIONS // (config.storage.postgres_pool_size + _OWNER_CONNECTIONS)
+        told = f"the embedded PostgreSQL has connections for {rooms} with this storage.postgres_pool_size"
+        found.append((owners, rooms, "accounts.shard_actors", told))
+    _raise(
+        [
+            f"{name}: {wanted}, and {told}; correct {environment_name(name)}"
+            for wanted, room, name, told in found
+            if wanted > room
+        ]
+    )
 
 
 def _mistakes(config: Config) -> Iterator[str]:
@@ -78,6 +95,7 @@ def _mistakes(config: Config) -> Iterator[str]:
     yield from _proxy_mistakes(config)
     yield from _pricing_mistakes(config)
     yield from _slot_mistakes(config)
+    yield from _price_mistakes(config)
     if (mistake := tracing_mistake(config.telemetry)) is not None:
         yield mistake
 
@@ -165,6 +183,16 @@ def _slot_mistakes(config: Config) -> Iterator[str]:
         yield (
             f"streams.silent_seconds_max: {config.streams.silent_seconds_max:g}, wanted at least {least:g}, "
             f"{_SLOTS_SILENT_MIN} slots of devnode.slot_ms; correct one of the two"
+        )
+
+
+def _price_mistakes(config: Config) -> Iterator[str]:
+    """Without this check trades would be refused between two looks at the price, as it would be too old by then."""
+    trades, looks = config.trades, _LOOKS_AT_A_PRICE * config.trades.sol_usd_poll_seconds
+    if trades.sol_usd_age_seconds_max < looks:
+        yield (
+            f"trades.sol_usd_age_seconds_max: {trades.sol_usd_age_seconds_max}, wanted at least {looks:g}, "
+            f"{_LOOKS_AT_A_PRICE} times trades.sol_usd_poll_seconds; correct one of the two"
         )
 
 

@@ -9,6 +9,9 @@ export interface Funding {
   deposit_address: string;
   credits_per_usdc: number;
   credit_expiry_days: number;
+  credit_expiry_seconds?: number;
+  /** Whose the credits of a transfer are. */
+  attribution?: string;
 }
 
 /** A parcel of credits with an expiry (Unix seconds). */
@@ -21,7 +24,14 @@ export interface CreditBatch {
   expires_at: number;
 }
 
-/** GET /account/info. balance: credits. */
+/** What an account spends: null, or missing, where it is not known. expiring: credits that expire before they are spent. */
+export interface Runway {
+  credits_an_hour: number;
+  hours_left: number | null;
+  expiring: number;
+}
+
+/** GET /account/info. balance: credits. price_list: `public`, or the one that the operator gave to the account. */
 export interface Account {
   pubkey: string;
   balance: number;
@@ -33,6 +43,8 @@ export interface Account {
   last_deposit: Record<string, unknown> | null;
   credit_batches: CreditBatch[];
   credits_of_later_batches?: number;
+  price_list?: string;
+  runway?: Runway | null;
 }
 
 /** What a named key may do; null and missing: no limit of this kind. expires_at: ISO 8601 or Unix seconds. */
@@ -175,18 +187,21 @@ export interface Quote {
   calls: QuotedCall[];
 }
 
-/** POST /account/confirm-deposit. */
+/** POST /account/confirm-deposit. credited_to: other wallets that the deposit was credited to, as they sent the tokens. */
 export interface Confirmation {
   credits_added: number;
   new_balance: number;
   already_processed: boolean;
+  credited_to?: string[];
 }
 
-/** The answer of a bulk look-up. Each item names its address, owner or signature; items of `errors` are free. */
+/** The answer of a bulk look-up. Each item names its address, owner or signature; items of `errors` are free. slot: of all
+ * balances; null where they are of several slots. */
 export interface Bulk {
   results: Record<string, any>[];
   errors: Record<string, any>[];
   commitment: string;
+  slot?: number | null;
 }
 
 /** What became of a sendAndConfirm: actors/sends/README.md of the project names all fields. */
@@ -197,7 +212,7 @@ export interface SendOutcome {
   [field: string]: unknown;
 }
 
-/** secret: only after creation, where it is shown once. */
+/** wallets: the watched ones, of signals. secret: only after creation, where it is shown once. */
 export interface Webhook {
   id: string;
   url: string;
@@ -206,6 +221,7 @@ export interface Webhook {
   filter_value?: string | null;
   lifecycle_events?: string[] | null;
   signal_events?: string[] | null;
+  wallets?: string[];
   disabled_reason?: string | null;
   created_at?: number | null;
   last_delivery?: Record<string, unknown> | null;

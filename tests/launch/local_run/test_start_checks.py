@@ -200,6 +200,37 @@ def test_more_replicas_than_ray_has_room_for_are_refused() -> None:
         start_checks.require_room(load({"LEDGER_GATEWAY__REPLICAS": "21"}).config, 2)
 
 
+def test_more_owners_than_a_machine_can_have_are_refused() -> None:
+    """Rule: a start ends, ready or with a reason. 256 owners take 25 GB of memory and too many connections."""
+    own = {"DATABASE_URL": "postgresql://me@db/ledger"}
+
+    def room(count: int, cores: int, **settings: str) -> None:
+        owners = {"LEDGER_ACCOUNTS__SHARD_ACTORS": str(count)}
+        start_checks.require_room(load(owners | settings).config, cores)
+
+    room(16, 2)
+    room(26, 64)
+    room(256, 64, **own)
+    for count, cores in ((17, 2), (9, 1), (256, 2)):
+        with pytest.raises(
+            ConfigError, match=rf"accounts\.shard_actors: {count}, .* cores .* room for {cores * 8}; .*_ACTORS"
+        ):
+            room(count, cores, **own)
+    with pytest.raises(
+        ConfigError, match=r"accounts\.shard_actors: 27, .*embedded PostgreSQL has connections for 26 .*_ACTORS"
+    ):
+        room(27, 64)
+    with pytest.raises(ConfigError, match=r"connections for 2 with this storage\.postgres_pool_size"):
+        room(3, 64, LEDGER_STORAGE__POSTGRES_POOL_SIZE="64")
+
+
+def test_a_price_that_is_too_old_before_the_next_look_is_refused() -> None:
+    """Rule: two settings that contradict each other are told; trades would be refused most of the time."""
+    (told,) = mistakes({"LEDGER_TRADES__SOL_USD_AGE_SECONDS_MAX": "5"})
+    assert told.startswith("trades.sol_usd_age_seconds_max: 5, wanted at least 10") and "sol_usd_poll_seconds" in told
+    assert mistakes({"LEDGER_TRADES__SOL_USD_AGE_SECONDS_MAX": "5", "LEDGER_TRADES__SOL_USD_POLL_SECONDS": "2.5"}) == []
+
+
 def test_slots_longer_than_a_node_may_be_silent_are_refused() -> None:
     """Rule: two settings that contradict each other are told; every subscription would have a gap at each slot."""
     (told,) = mistakes({"LEDGER_DEVNODE__SLOT_MS": "60000"})
