@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from actors.accounts.api import OwnerUnavailable
+from actors.accounts.hourly_commands import ChangeHourlyLimit
 from actors.calls import ChargeRequest, Outcome
 from actors.clock import ManualClock
 from actors.errors import Err
@@ -25,6 +26,7 @@ from tests.gateway.doubles import (
     pipeline_of,
     unavailable,
 )
+from tests.gateway.world import a_world, call, constant
 
 CREDITS = 10_000
 
@@ -243,3 +245,19 @@ async def test_a_call_that_is_left_and_refused_leaves_nothing_behind() -> None:
         await asyncio.gather(work, return_exceptions=True)
         await caller.pipeline.drain()
         assert (caller.account.posted, caller.account.voided, caller.account.held) == ({"getSlot": 1}, [], {})
+
+
+@pytest.mark.threat(75)
+async def test_at_its_hourly_limit_an_account_has_no_node_asked() -> None:
+    """The owner tells what the limit leaves with each hold, so with that of a free call, which goes on at the limit."""
+    async with a_world() as world:
+        wallet = await world.customer(1_000_000)
+        await world.rpc(wallet, call())
+        await world.shard.ask(ChangeHourlyLimit(wallet.pubkey, 40))
+        assert (await world.rpc(wallet, call("getBlock", 1))).status_code == 200
+        for slot in range(2, 5):
+            assert (await world.rpc(wallet, call("rpc.discover"))).status_code == 200
+            assert constant(await world.rpc(wallet, call("getBlock", slot))) == "HOURLY_LIMIT_EXCEEDED"
+        blocks = [method for method, _, _ in world.node.calls if method == "getBlock"]
+        assert len(blocks) == 1, "the node was asked for a call that nobody pays"
+        assert await world.debits(wallet) == [("getSlot", 1), ("getBlock", 25)]
