@@ -7,7 +7,7 @@ import pytest
 
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.hourly_commands import ChangeHourlyLimit
-from actors.calls import ChargeRequest, Outcome
+from actors.calls import ChargeRequest, KeyProof, Outcome
 from actors.clock import ManualClock
 from actors.errors import Err
 from actors.gateway.calls.pipeline import Pipeline
@@ -91,6 +91,31 @@ async def test_calls_that_come_together_are_asked_ahead_while_slots_are_free() -
     await asyncio.gather(*(caller.call() for _ in range(5)))
     assert [one.coming for one in caller.charges] == [4, 3, 2, 1, 0]
     assert caller.account.posted == {"getSlot": 5} and caller.account.held == {}
+
+
+async def test_all_keys_of_an_account_share_what_it_may_have_asked_ahead() -> None:
+    """They share its rate and its credits: else a second key asks the node for what the owner then refuses."""
+    caller, answered = Caller(), asyncio.Event()
+    caller.account.slots, caller.account.rate_limit, caller.account.rate_left = 1_000, 100, 100
+    other = KeyProof(b"o" * 32, bytes(8))
+    await caller.call()
+    await caller.pipeline.single(other, a_call("getSlot"))
+    assert len(caller.account.holds) == 2
+
+    async def hang(*_: object) -> NodeAnswer:
+        await answered.wait()
+        return RESULT
+
+    caller.node.call = hang  # type: ignore[method-assign]
+    works = [asyncio.ensure_future(caller.call()) for _ in range(76)]
+    await asyncio.sleep(0)
+    assert len(caller.account.holds) == 2, "a quarter of the rate is left"
+    works.append(asyncio.ensure_future(caller.pipeline.single(other, a_call("getSlot"))))
+    await asyncio.sleep(0)
+    assert len(caller.account.holds) == 3
+    answered.set()
+    await asyncio.gather(*works)
+    assert caller.account.posted == {"getSlot": 79} and caller.account.held == {}
 
 
 async def test_calls_that_come_together_are_held_first() -> None:
