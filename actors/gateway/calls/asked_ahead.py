@@ -84,8 +84,8 @@ class AskedAhead:
     ) -> Replies | OtherPrices:
         """Ask the node, judge its answer, hold and charge, and only then return the answer."""
         plan, began, asked_at = admitted.plan, self._clock.monotonic(), self._clock.now()
-        owner = known.epoch
-        known.asking += 1
+        owner, pubkey = known.epoch, known.pubkey
+        self._known.began(pubkey)
         self._asking[owner] = self._asking.get(owner, 0) + 1
         hold = HoldRequest(operation, proof, plan.items, price_list=plan.price_list)
         coming = 0
@@ -94,7 +94,7 @@ class AskedAhead:
                 hash_for(admitted, known.pubkey)
                 answer = await self._node.call(plan.method, admitted.params, plan.timeout_ms)
             finally:
-                known.asking -= 1
+                self._known.ended(pubkey)
                 coming = self._ended(owner)
         except asyncio.CancelledError:
             self._known.forget(proof)

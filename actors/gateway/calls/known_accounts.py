@@ -37,8 +37,8 @@ IN_STEP_SECONDS = 0.05  # For this long all calls of a credential are held, when
 
 class KnownAccount(msgspec.Struct, gc=False):
     """The owner's last reply about an account. told_at, in_step_until: monotonic seconds. slots: that were free.
-    hour_left: credits that the hourly limit leaves; None: no limit. asking: calls that are being asked ahead. granted:
-    method, address and origin of calls of a named key."""
+    hour_left: credits that the hourly limit leaves; None: no limit. granted: hashes of method, address and origin of
+    calls of a named key."""
 
     pubkey: bytes
     epoch: int
@@ -47,9 +47,8 @@ class KnownAccount(msgspec.Struct, gc=False):
     key: int = 0  # Number of the named key.
     slots: int = 0
     hour_left: int | None = None
-    asking: int = 0
     in_step_until: float = 0.0
-    granted: set[tuple[str, str, str]] = set()
+    granted: set[int] = set()
 
 
 class KnownAccounts:
@@ -58,6 +57,8 @@ class KnownAccounts:
     def __init__(self) -> None:
         self._known: dict[Hashable, KnownAccount] = {}
         self._credentials: dict[bytes, set[Hashable]] = {}  # Of each account.
+        # Calls that are being asked ahead, by account: all its credentials share its credits and its rate.
+        self._asking: dict[bytes, int] = {}
 
     def learn(self, proof: Proof, held: HoldReply, now: float, method: str) -> None:
         """Remember the reply to a granted hold of this method."""
@@ -69,7 +70,7 @@ class KnownAccounts:
             self._drop(credential)
             known = KnownAccount(held.pubkey, held.epoch, figures, now, held.key, held.slots, held.hour_left)
             self._credentials.setdefault(held.pubkey, set()).add(credential)
-        else:  # The same object, because a call that is being asked ahead ends on it.
+        else:
             del self._known[credential]
             known.epoch, known.figures, known.told_at = held.epoch, figures, now
             known.key, known.slots, known.hour_left = held.key, held.slots, held.hour_left
@@ -85,6 +86,15 @@ class KnownAccounts:
         if known is not None:
             for credential in self._credentials.pop(known.pubkey):
                 del self._known[credential]
+
+    def began(self, pubkey: bytes) -> None:
+        """Count a call of this account that is being asked ahead, until `ended`; also if it is forgotten meanwhile."""
+        self._asking[pubkey] = self._asking.get(pubkey, 0) + 1
+
+    def ended(self, pubkey: bytes) -> None:
+        left = self._asking.pop(pubkey) - 1
+        if left:
+            self._asking[pubkey] = left
 
     def _drop(self, credential: Hashable) -> None:
         known = self._known.pop(credential, None)
@@ -112,12 +122,12 @@ class KnownAccounts:
             return None
         if now < known.in_step_until:
             return None
-        told = known.figures
-        left = (told.rate_remaining if second < told.rate_reset else told.rate_limit) - known.asking
+        told, asking = known.figures, self._asking.get(known.pubkey, 0)
+        left = (told.rate_remaining if second < told.rate_reset else told.rate_limit) - asking
         if left < max(_UNITS_MIN, told.rate_limit // UNITS_SHARE):
             return None
         # An hour that has ended meanwhile is not looked for: the owner's next word has the new one.
-        spared = CREDITS_FACTOR * ceiling * (1 + known.asking)
+        spared = CREDITS_FACTOR * ceiling * (1 + asking)
         if told.credits_remaining < spared or (known.hour_left is not None and known.hour_left < spared):
             return None
         return known
@@ -129,8 +139,10 @@ def _grant(known: KnownAccount, proof: Proof, method: str) -> None:
     known.granted.add(_way_of(proof, method))
 
 
-def _way_of(proof: Proof, method: str) -> tuple[str, str, str]:
-    return (method, proof.address, proof.origin) if type(proof) is KeyProof else (method, "", "")
+def _way_of(proof: Proof, method: str) -> int:
+    """Return the hash of method, address and origin: they are a client's texts, of 300 bytes and more, and a replica
+    remembers 640,000 of them. Nobody can find two that are equal, as Python salts it; they would cost one answer."""
+    return hash((method, proof.address, proof.origin) if type(proof) is KeyProof else (method, "", ""))
 
 
 def _credential_of(proof: Proof) -> Hashable:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from actors.accounts.api import OwnerUnavailable
-from actors.calls import ChargeRequest, Outcome
+from actors.accounts.hourly_commands import ChangeHourlyLimit
+from actors.calls import ChargeRequest, KeyProof, Outcome
 from actors.clock import ManualClock
 from actors.errors import Err
 from actors.gateway.calls.pipeline import Pipeline
@@ -25,6 +26,7 @@ from tests.gateway.doubles import (
     pipeline_of,
     unavailable,
 )
+from tests.gateway.world import a_world, call, constant
 
 CREDITS = 10_000
 
@@ -89,6 +91,31 @@ async def test_calls_that_come_together_are_asked_ahead_while_slots_are_free() -
     await asyncio.gather(*(caller.call() for _ in range(5)))
     assert [one.coming for one in caller.charges] == [4, 3, 2, 1, 0]
     assert caller.account.posted == {"getSlot": 5} and caller.account.held == {}
+
+
+async def test_all_keys_of_an_account_share_what_it_may_have_asked_ahead() -> None:
+    """They share its rate and its credits: else a second key asks the node for what the owner then refuses."""
+    caller, answered = Caller(), asyncio.Event()
+    caller.account.slots, caller.account.rate_limit, caller.account.rate_left = 1_000, 100, 100
+    other = KeyProof(b"o" * 32, bytes(8))
+    await caller.call()
+    await caller.pipeline.single(other, a_call("getSlot"))
+    assert len(caller.account.holds) == 2
+
+    async def hang(*_: object) -> NodeAnswer:
+        await answered.wait()
+        return RESULT
+
+    caller.node.call = hang  # type: ignore[method-assign]
+    works = [asyncio.ensure_future(caller.call()) for _ in range(76)]
+    await asyncio.sleep(0)
+    assert len(caller.account.holds) == 2, "a quarter of the rate is left"
+    works.append(asyncio.ensure_future(caller.pipeline.single(other, a_call("getSlot"))))
+    await asyncio.sleep(0)
+    assert len(caller.account.holds) == 3
+    answered.set()
+    await asyncio.gather(*works)
+    assert caller.account.posted == {"getSlot": 79} and caller.account.held == {}
 
 
 async def test_calls_that_come_together_are_held_first() -> None:
@@ -243,3 +270,19 @@ async def test_a_call_that_is_left_and_refused_leaves_nothing_behind() -> None:
         await asyncio.gather(work, return_exceptions=True)
         await caller.pipeline.drain()
         assert (caller.account.posted, caller.account.voided, caller.account.held) == ({"getSlot": 1}, [], {})
+
+
+@pytest.mark.threat(75)
+async def test_at_its_hourly_limit_an_account_has_no_node_asked() -> None:
+    """The owner tells what the limit leaves with each hold, so with that of a free call, which goes on at the limit."""
+    async with a_world() as world:
+        wallet = await world.customer(1_000_000)
+        await world.rpc(wallet, call())
+        await world.shard.ask(ChangeHourlyLimit(wallet.pubkey, 40))
+        assert (await world.rpc(wallet, call("getBlock", 1))).status_code == 200
+        for slot in range(2, 5):
+            assert (await world.rpc(wallet, call("rpc.discover"))).status_code == 200
+            assert constant(await world.rpc(wallet, call("getBlock", slot))) == "HOURLY_LIMIT_EXCEEDED"
+        blocks = [method for method, _, _ in world.node.calls if method == "getBlock"]
+        assert len(blocks) == 1, "the node was asked for a call that nobody pays"
+        assert await world.debits(wallet) == [("getSlot", 1), ("getBlock", 25)]
