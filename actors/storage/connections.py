@@ -114,8 +114,26 @@ async def checked_postgres(url: str, *, connections_max: int, application: str) 
         return await _make_pool(url, connections_max, application)
 
 
+class Lock:
+    """True where this process got it. The server holds it for a connection, so it is lost when the server restarts."""
+
+    def __init__(self, connection: Any, is_taken: bool) -> None:
+        self._connection, self._is_taken = connection, is_taken
+
+    def __bool__(self) -> bool:
+        return self._is_taken
+
+    async def is_held(self) -> bool:
+        """Return whether this process has it still; else another one may have it."""
+        try:
+            await self._connection.execute("SELECT 1")
+        except AWAY_AT_WORK:
+            return False
+        return self._is_taken
+
+
 @asynccontextmanager
-async def alone(storage: StorageConfig, lock: int, application: str, away: type[Exception]) -> AsyncIterator[bool]:
+async def alone(storage: StorageConfig, lock: int, application: str, away: type[Exception]) -> AsyncIterator[Lock]:
     """Whether no other process with this database has this lock; it is held while the block runs, by a connection. It
     ends with the process, and some seconds after the machine is lost. away: raised where the database does not answer.
     """
@@ -127,7 +145,7 @@ async def alone(storage: StorageConfig, lock: int, application: str, away: type[
             await connection.execute(_NOTICES_LOST_MACHINES)
             is_alone = bool(await connection.fetchval("SELECT pg_try_advisory_lock($1)", lock))
         try:
-            yield is_alone
+            yield Lock(connection, is_alone)
         finally:  # The server would notice the end of the pool a little later.
             with contextlib.suppress(*AWAY_AT_WORK):
                 await connection.execute("SELECT pg_advisory_unlock_all()")
