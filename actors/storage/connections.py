@@ -52,6 +52,7 @@ _POSTGRES_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.Interfac
 AWAY_AT_WORK = (*_POSTGRES_AWAY, asyncpg.InternalClientError)
 # The server ends a connection whose machine was silent for 11 s; by default after two hours. Nothing to a Unix socket.
 _NOTICES_LOST_MACHINES = "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3"
+_HAS_LOCK = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid())"
 _REDIS_HOPELESS = (redis.exceptions.AuthenticationError, redis.exceptions.AuthorizationError)
 
 
@@ -126,10 +127,9 @@ class Lock:
     async def is_held(self) -> bool:
         """Return whether this process has it still; else another one may have it."""
         try:
-            await self._connection.execute("SELECT 1")
+            return bool(await self._connection.fetchval(_HAS_LOCK))
         except AWAY_AT_WORK:
             return False
-        return self._is_taken
 
 
 @asynccontextmanager
