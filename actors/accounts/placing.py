@@ -136,7 +136,7 @@ async def move_owner(config: Config, spec: Spec, node: str) -> bool:
         mine = spec._replace(name=name, arguments=(settings, fingerprint, index, *more))
         await asyncio.to_thread(actor_moves.keep, mine)
         await asyncio.to_thread(actor_moves.start_on, mine, node)
-        await hosting.ask(hosting.Reference(name), "address", wait_seconds=_START_SECONDS)
+        await actor_moves.works(name, _START_SECONDS)
 
     async with _renewing(config, start) as renewing, alone_at(config.storage) as is_alone:
         if not is_alone:

@@ -183,7 +183,7 @@ class RayCluster:
         """Bring an actor back that cannot work at its new place: the machine may not reach a store, or have other code.
         It tells its state once it has opened its connections."""
         try:
-            await hosting.ask(hosting.Reference(spec.name), "actor_state", wait_seconds=_STARTED_SECONDS)
+            await actor_moves.works(spec.name, _STARTED_SECONDS)
         except hosting.ActorUnreachable as error:
             logger.error("%s does not start on the machine %s, and goes back: %s", spec.name, node, error)
             await asyncio.to_thread(actor_moves.start_on, spec, before, even_silent=True)
