@@ -14,6 +14,8 @@ from typing import Any
 from actors.hosting import (
     NAMESPACE,
     ActorUnreachable,
+    Reference,
+    ask,
     connected_ray,
     created,
     names,
@@ -21,6 +23,7 @@ from actors.hosting import (
     shared_process,
     told_fingerprint,
 )
+from actors.release import RELEASE
 from actors.small_actors import APART, RaySpecs, Spec
 
 _ANSWER_SECONDS = 10.0
@@ -74,6 +77,14 @@ def start_on(spec: Spec, node: str | None, even_silent: bool = False) -> None:
             if handle is None or told_fingerprint(handle, _START_SECONDS) == spec.fingerprint:
                 return
     raise ActorUnreachable(f"{spec.name} does not start")
+
+
+async def works(name: str, wait_seconds: float) -> None:
+    """Return once an actor works where it was started: it tells its state when it has opened its connections. Raises
+    ActorUnreachable where it does not, or has the code of another release, under whose fingerprint it would stay."""
+    state = await ask(Reference(name), "actor_state", wait_seconds=wait_seconds)
+    if (release := state.get("release", RELEASE)) != RELEASE:
+        raise ActorUnreachable(f"{name}: its machine has the code of release {release}; put release {RELEASE} there")
 
 
 def start_missing(spec: Spec) -> None:

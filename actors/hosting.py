@@ -19,6 +19,7 @@ from actors import small_actors
 from actors.actor_methods import has_method
 from actors.actor_settings import differences, fingerprint, part_of
 from actors.config import Config
+from actors.release import RELEASE
 from actors.seats import NODE_LABEL, next_best, seat
 from actors.small_actors import APART, SHARED_ACTOR_NAME, ActorFailed, LocalHandle, RaySpecs, SharedHandle, Spec
 
@@ -355,7 +356,8 @@ def this_address() -> str:
 
 
 def where_this_runs() -> dict[str, Any]:
-    return {"machine": this_address(), "process": os.getpid()}
+    """release: of the code of this process, which may be another one than the fingerprint of its actor names."""
+    return {"machine": this_address(), "process": os.getpid(), "release": RELEASE}
 
 
 def connected_ray(about: str = "") -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from actors import actor_moves, hosting
+from actors.release import RELEASE
 from actors.small_actors import Spec
 
 SPEC = Spec("send-racer", "ours", object, ())
@@ -140,3 +141,21 @@ def test_the_head_that_is_away_is_one_kind_of_failure(head: Head) -> None:
     with pytest.raises(hosting.ActorUnreachable, match="the head is away"):
         actor_moves.machines()
     assert list(actor_moves.machines()) == ["one"]
+
+
+@pytest.mark.parametrize("release", [None, RELEASE, "0.0.9"])
+async def test_an_actor_with_the_code_of_another_release_does_not_work(
+    monkeypatch: pytest.MonkeyPatch, release: str | None
+) -> None:
+    """On a machine that has other code it would run under the fingerprint of this release until the next one. None: an
+    actor of 0.1.0 does not tell."""
+
+    async def asked(*_: Any, **__: Any) -> dict[str, Any]:
+        return {"machine": "10.0.0.1"} | ({} if release is None else {"release": release})
+
+    monkeypatch.setattr(actor_moves, "ask", asked)
+    if release != "0.0.9":
+        await actor_moves.works("send-racer", 1.0)
+        return
+    with pytest.raises(hosting.ActorUnreachable, match=r"code of release 0\.0\.9; put release"):
+        await actor_moves.works("send-racer", 1.0)

@@ -19,7 +19,7 @@ from actors.hosting import ActorUnreachable
 from actors.ownership.api import Commanded, OwnershipUnavailable
 from actors.ownership.moves import Aim, HolderAway, MovesStalled, move_slices
 from actors.ownership.spread import blocks
-from actors.storage.connections import alone
+from actors.storage.connections import Lock, alone
 from actors.units import VIRTUAL_SHARDS
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ AskOwner = Callable[..., Awaitable[Any]]
 
 
 # Whether nobody else directs moves, for as long as the block runs.
-Alone = Callable[[], AbstractAsyncContextManager[bool]]
+Alone = Callable[[], AbstractAsyncContextManager[Lock | bool]]
 
 _DIRECTING = 0x6F77_6E65_7273  # "owners"; any fixed number that no other program uses in this database.
 
@@ -41,7 +41,7 @@ _DIRECTING = 0x6F77_6E65_7273  # "owners"; any fixed number that no other progra
 NOT_NOW = (HolderAway, MovesStalled, ActorUnreachable, StoreUnavailable, OwnershipUnavailable)
 
 
-def alone_at(storage: StorageConfig) -> AbstractAsyncContextManager[bool]:
+def alone_at(storage: StorageConfig) -> AbstractAsyncContextManager[Lock]:
     """An Alone of all processes with this database. Raises StoreUnavailable."""
     return alone(storage, _DIRECTING, "directing moves of accounts", StoreUnavailable)
 

@@ -15,13 +15,13 @@ from actors.accounts.api import owner_name
 from actors.accounts.balancing import KIND, ShardMover, alone_at
 from actors.accounts.holders_store import PostgresHoldersStore
 from actors.accounts.host import USES, AccountShardActor, ask_owner, running_owners
-from actors.accounts.renewing import Renewing, Start
+from actors.accounts.renewing import Overtaken, Renewing, Start
 from actors.accounts.stored import StoreUnavailable
 from actors.actor_settings import fingerprint
 from actors.config import Config
 from actors.ownership.store import opened_ownership
 from actors.small_actors import Spec
-from actors.storage.connections import away_as, checked_postgres
+from actors.storage.connections import Lock, away_as, checked_postgres
 
 logger = logging.getLogger(__name__)
 
@@ -72,17 +72,27 @@ async def _renew(config: Config, setting: int) -> bool:
         async with _renewing(config, start) as renewing:
             for _ in range(int(_RENEWAL_SECONDS / _LOOK_SECONDS)):
                 async with alone_at(config.storage) as is_alone:
-                    if is_alone:
-                        running = await running_owners()
-                        outdated = await _outdated(config, running)
-                        if outdated and not await renewing.renew(outdated, 1 + max(map(_index_of, running))):
-                            await _place_all(await _outdated(config, await running_owners()), config, setting)
+                    if is_alone and await _renewed(renewing, is_alone, config, setting):
                         return True
                 await asyncio.sleep(_LOOK_SECONDS)
         logger.warning("another process has been moving accounts for %.0f s", _RENEWAL_SECONDS)
     except StoreUnavailable as error:
         logger.warning("owners of accounts cannot be replaced one by one: %s", error)
     return False
+
+
+async def _renewed(renewing: Renewing, lock: Lock, config: Config, setting: int) -> bool:
+    """Replace the owners with other settings, with their accounts where nothing else is possible. False: the lock was
+    lost meanwhile, and with it the knowledge of who has accounts."""
+    running = await running_owners()
+    outdated = await _outdated(config, running)
+    try:
+        if outdated and not await renewing.renew(outdated, 1 + max(map(_index_of, running)), lock.is_held):
+            await _place_all(await _outdated(config, await running_owners()), config, setting)
+    except Overtaken as error:
+        logger.warning("another process may direct moves of accounts by now, so the renewal begins anew: %s", error)
+        return False
+    return True
 
 
 @asynccontextmanager
@@ -126,14 +136,20 @@ async def move_owner(config: Config, spec: Spec, node: str) -> bool:
         mine = spec._replace(name=name, arguments=(settings, fingerprint, index, *more))
         await asyncio.to_thread(actor_moves.keep, mine)
         await asyncio.to_thread(actor_moves.start_on, mine, node)
-        await hosting.ask(hosting.Reference(name), "address", wait_seconds=_START_SECONDS)
+        await actor_moves.works(name, _START_SECONDS)
 
     async with _renewing(config, start) as renewing, alone_at(config.storage) as is_alone:
         if not is_alone:
             return False
         told = await hosting.ask(hosting.Reference(spec.name), "fingerprint", wait_seconds=_FINGERPRINT_SECONDS)
         spare = 1 + max(map(_index_of, await running_owners()))
-        if told != spec.fingerprint or not await renewing.renew([_index_of(spec.name)], spare):
+        try:
+            is_moved = told == spec.fingerprint and await renewing.renew(
+                [_index_of(spec.name)], spare, is_alone.is_held
+            )
+        except Overtaken:
+            is_moved = False
+        if not is_moved:
             raise hosting.ActorUnreachable(f"{spec.name} cannot give its accounts away now")
     return True
 

@@ -23,6 +23,15 @@ Start = Callable[[int], Awaitable[None]]
 Remove = Callable[[int], Awaitable[None]]
 
 
+class Overtaken(Exception):
+    """Another process may direct moves by now, and may have given accounts back to the owners that were to be replaced.
+    The others and the one more run as before."""
+
+
+async def _always() -> bool:
+    return True
+
+
 class Renewing:
     def __init__(
         self,
@@ -35,9 +44,12 @@ class Renewing:
         self._mover, self._start, self._remove, self._name_of = mover, start, remove, name_of
         self._sleep = sleep
 
-    async def renew(self, outdated: Sequence[int], spare: int) -> bool:
-        """Replace the owners with these indexes. spare: an index that no owner has. Returns whether all were replaced
-        without their accounts; the others run as before, and the next owner that directs takes the spare's shards.
+    async def renew(
+        self, outdated: Sequence[int], spare: int, is_alone: Callable[[], Awaitable[bool]] = _always
+    ) -> bool:
+        """Replace the owners with these indexes. spare: an index that no owner has. is_alone: whether no other process
+        may direct moves. Returns whether all were replaced without their accounts; the others run as before, and the
+        next owner that directs takes the spare's shards. Raises Overtaken.
         """
         if spare >= OWNERS_MAX:
             return False
@@ -47,14 +59,21 @@ class Renewing:
             # ended in the middle.
             for index in sorted(outdated):
                 await self._hand_over(index, spare)
-                await self._start(index)
+                await self._end_alone(self._start, index, is_alone)
                 await self._hand_over(spare, index)
-            await self._remove(spare)
+            await self._end_alone(self._remove, spare, is_alone)
         except NOT_NOW as error:
             logger.warning("owners of accounts cannot be replaced one by one: %s", error)
             return False
         logger.info("%d owners of accounts were replaced; their accounts were served all the while", len(outdated))
         return True
+
+    @staticmethod
+    async def _end_alone(end: Start | Remove, index: int, is_alone: Callable[[], Awaitable[bool]]) -> None:
+        """End an owner that has given its accounts away, and not one that has been given some since."""
+        if not await is_alone():
+            raise Overtaken(f"owner {index} was to be ended")
+        await end(index)
 
     async def _hand_over(self, giver: int, taker: int) -> None:
         names = self._name_of(giver), self._name_of(taker)

@@ -39,6 +39,7 @@ class CountFollower:
         self._kind, self._store, self._step, self._look_seconds = kind, store, step, look_seconds
         self._away: tuple[type[Exception], ...] = (OwnershipUnavailable, hosting.ActorUnreachable, *away)
         self._now = asyncio.Event()
+        self._carried_out: int | None = None  # The number that the present step is for.
 
     async def scale(self, count: int) -> None:
         """Have this many from now on. Raises OwnershipUnavailable."""
@@ -52,6 +53,8 @@ class CountFollower:
         commanded = await self._store.commanded(self._kind)
         wanted = commanded.wanted if commanded else len(slices)
         is_even = len(slices) == wanted and (not slices or max(slices.values()) - min(slices.values()) <= 1)
+        # A step for a number of before moves slices yet, and another one will move them back.
+        is_even = is_even and self._carried_out in (None, wanted)
         return {"wanted": wanted, "is_even": is_even, "slices": dict(slices)}
 
     def look_soon(self, seconds: float) -> None:
@@ -68,11 +71,13 @@ class CountFollower:
             try:
                 commanded = await self._store.commanded(self._kind)
                 if commanded is not None:
+                    self._carried_out = commanded.wanted
                     await self._step(commanded)
             except self._away as error:
                 logger.warning("%s are not as many as wanted yet: %s", self._kind, error)
             except Exception:  # A bug, or an unavailable Ray, must not end it.
                 logger.exception("having as many %s as wanted failed; it is tried again", self._kind)
+            self._carried_out = None
 
 
 class Director:

@@ -52,6 +52,7 @@ _POSTGRES_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.Interfac
 AWAY_AT_WORK = (*_POSTGRES_AWAY, asyncpg.InternalClientError)
 # The server ends a connection whose machine was silent for 11 s; by default after two hours. Nothing to a Unix socket.
 _NOTICES_LOST_MACHINES = "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3"
+_HAS_LOCK = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid())"
 _REDIS_HOPELESS = (redis.exceptions.AuthenticationError, redis.exceptions.AuthorizationError)
 
 
@@ -114,8 +115,25 @@ async def checked_postgres(url: str, *, connections_max: int, application: str) 
         return await _make_pool(url, connections_max, application)
 
 
+class Lock:
+    """True where this process got it. The server holds it for a connection, so it is lost when the server restarts."""
+
+    def __init__(self, connection: Any, is_taken: bool) -> None:
+        self._connection, self._is_taken = connection, is_taken
+
+    def __bool__(self) -> bool:
+        return self._is_taken
+
+    async def is_held(self) -> bool:
+        """Return whether this process has it still; else another one may have it."""
+        try:
+            return bool(await self._connection.fetchval(_HAS_LOCK))
+        except AWAY_AT_WORK:
+            return False
+
+
 @asynccontextmanager
-async def alone(storage: StorageConfig, lock: int, application: str, away: type[Exception]) -> AsyncIterator[bool]:
+async def alone(storage: StorageConfig, lock: int, application: str, away: type[Exception]) -> AsyncIterator[Lock]:
     """Whether no other process with this database has this lock; it is held while the block runs, by a connection. It
     ends with the process, and some seconds after the machine is lost. away: raised where the database does not answer.
     """
@@ -127,7 +145,7 @@ async def alone(storage: StorageConfig, lock: int, application: str, away: type[
             await connection.execute(_NOTICES_LOST_MACHINES)
             is_alone = bool(await connection.fetchval("SELECT pg_try_advisory_lock($1)", lock))
         try:
-            yield is_alone
+            yield Lock(connection, is_alone)
         finally:  # The server would notice the end of the pool a little later.
             with contextlib.suppress(*AWAY_AT_WORK):
                 await connection.execute("SELECT pg_advisory_unlock_all()")

@@ -144,7 +144,7 @@ async def test_only_one_process_at_a_time_ends_owners_with_their_accounts(
 
     async def is_free() -> bool:
         async with alone_at(mine.storage) as is_alone:
-            return is_alone
+            return bool(is_alone)
 
     def watched(*arguments: Any) -> Any:
         free.append(asyncio.run(is_free()))
@@ -174,14 +174,15 @@ async def test_an_owner_moves_to_a_machine_with_its_own_settings(
     monkeypatch.setattr(actor_moves, "start_on", lambda spec, node: started.append((spec.name, node, spec.arguments)))
 
     async def asked(_: Any, method: str, **__: Any) -> Any:
-        return told if method == "fingerprint" else ("10.0.0.1", 1)
+        return told if method == "fingerprint" else {"machine": "10.0.0.1"}
 
-    async def renew(self: Any, outdated: list[int], spare: int) -> bool:
+    async def renew(self: Any, outdated: list[int], spare: int, _: Any) -> bool:
         for index in (spare, *outdated):
             await self._start(index)
         return True
 
     monkeypatch.setattr(hosting, "ask", asked)
+    monkeypatch.setattr(actor_moves, "ask", asked)
     monkeypatch.setattr(Renewing, "renew", renew)
     mine = config(1).model_copy(update={"storage": StorageConfig(postgres_url=SecretStr(postgres_url))})
     spec = Spec("account-shard-4", "of theirs", object, ("settings", "of theirs", 4, 2))

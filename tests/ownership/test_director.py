@@ -131,3 +131,26 @@ async def test_another_count_keeps_the_setting_that_the_first_was_given_under() 
     await counts.scale(5)
     assert await store.commanded("racers") == Commanded(5, 2)
     assert await counts.spread({"a": 1, "b": 1}) == {"wanted": 5, "is_even": False, "slices": {"a": 1, "b": 1}}
+
+
+async def test_a_number_is_not_reached_while_a_step_for_the_one_before_moves_work() -> None:
+    """Two commands that contradict each other: the second one found the work spread as it wanted, said so, and then the
+    step for the first one, which had waited for new processes, moved the work away and had to be undone."""
+    store, go_on = MemoryOwnership(), asyncio.Event()
+    started = {2: asyncio.Event(), 4: asyncio.Event()}
+
+    async def step(commanded: Commanded) -> None:
+        started[commanded.wanted].set()
+        await go_on.wait()
+
+    counts = CountFollower("racers", store, step, look_seconds=0.001)
+    await counts.scale(4)
+    loop = asyncio.create_task(counts.run())
+    async with asyncio.timeout(5):
+        await started[4].wait()
+        await counts.scale(2)
+        assert not (await counts.spread({"a": 1, "b": 1}))["is_even"]
+        go_on.set()
+        await started[2].wait()
+        assert (await counts.spread({"a": 1, "b": 1}))["is_even"]
+    loop.cancel()

@@ -67,6 +67,7 @@ class Reseating:
         self._known: frozenset[str] = frozenset()
         self._not_before = 0.0  # Monotonic time of the next move.
         self._moves: Counter[str] = Counter()
+        self._failed: set[str] = set()  # Actors whose latest move failed: others have their turn before them.
         self._seen: set[str] = set()  # Actors that ran once, and of those the ones that did not at the latest look.
         self._missing: set[str] = set()
         self._background = Background(logger, "looking for actors that are on the wrong machine failed")
@@ -87,6 +88,7 @@ class Reseating:
             if machines.keys() != self._known:
                 self._known, self._not_before = frozenset(machines), now + SETTLED_SECONDS
                 self._moves.clear()
+                self._failed.clear()
             if len(machines) < 2:
                 return
             if not await self._start_missing() and now >= self._not_before:
@@ -107,15 +109,19 @@ class Reseating:
         return bool(missing)
 
     async def _move_one(self, machines: Machines) -> None:
-        stay = {name for name, count in self._moves.items() if count >= MOVES_MAX}
+        stay = {name for name, count in self._moves.items() if count >= MOVES_MAX} | self._failed
         move = next_move(await self._cluster.seats(), machines.values(), stay)
         if move is None:
+            if self._failed:
+                self._failed.clear()
+                return
             self._not_before = self._clock.monotonic() + AGAIN_SECONDS
             return
         name, node = move
         try:
             has_moved = await self._cluster.move(name, node, stay)
         except hosting.ActorUnreachable:
+            self._failed.add(name)
             self._not_before = self._clock.monotonic() + AGAIN_SECONDS
             raise
         if has_moved:
@@ -177,7 +183,7 @@ class RayCluster:
         """Bring an actor back that cannot work at its new place: the machine may not reach a store, or have other code.
         It tells its state once it has opened its connections."""
         try:
-            await hosting.ask(hosting.Reference(spec.name), "actor_state", wait_seconds=_STARTED_SECONDS)
+            await actor_moves.works(spec.name, _STARTED_SECONDS)
         except hosting.ActorUnreachable as error:
             logger.error("%s does not start on the machine %s, and goes back: %s", spec.name, node, error)
             await asyncio.to_thread(actor_moves.start_on, spec, before, even_silent=True)

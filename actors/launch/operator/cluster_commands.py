@@ -105,7 +105,7 @@ def _scaled(instance: operator.Instance, director: str, count: int, wait: bool) 
         deadline = clock.monotonic() + _WAIT_SECONDS
         operator.ask_actor_here(director, "scale", count)
         while True:
-            spread: dict[str, Any] = operator.ask_actor_here(director, "spread")
+            spread = _spread(director, until=deadline - clock.monotonic())
             text = ", ".join(f"{name}: {held}" for name, held in spread["slices"].items())
             if wait and text != told:
                 say(text)
@@ -113,6 +113,20 @@ def _scaled(instance: operator.Instance, director: str, count: int, wait: bool) 
             if not wait or spread["is_even"] or spread.get("wanted", count) != count or clock.monotonic() > deadline:
                 return spread
             asyncio.run(asyncio.sleep(_LOOK_SECONDS))
+
+
+def _spread(director: str, until: float) -> dict[str, Any]:
+    """Ask how far it is, for so many seconds: the number is kept, though the director may end meanwhile."""
+    clock = SystemClock()
+    deadline = clock.monotonic() + until
+    while True:
+        try:
+            spread: dict[str, Any] = operator.ask_actor_here(director, "spread")
+            return spread
+        except operator.OperatorError:
+            if clock.monotonic() > deadline:
+                raise
+        asyncio.run(asyncio.sleep(_LOOK_SECONDS))
 
 
 def _cells(state: Mapping[str, Any]) -> tuple[Any, ...]:

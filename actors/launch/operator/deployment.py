@@ -35,6 +35,10 @@ _ALIASES = ("DATABASE_URL", "REDIS_URL")
 _DASHBOARD = "http://127.0.0.1:8265"  # Ray's own default.
 _STORES_SECONDS = 5.0
 _POLL_SECONDS, _OUTCOME_SECONDS = 0.5, 900.0
+_OVERTAKEN = (
+    "another deployment came after it, and the last one counts: `serve status` shows its outcome; where it was not "
+    "meant, write the settings of this one into the file again, and deploy"
+)
 _USAGE = "usage: python -m actors.launch.operator.deployment serve.yaml /etc/ledger-gateway.env"
 
 
@@ -117,14 +121,24 @@ def described(text: str, release: str, lines: str) -> Any:
     return description
 
 
-def outcome(details: Any) -> tuple[bool, str] | None:
+def outcome(details: Any, description: Any) -> tuple[bool, str] | None:
     """Return whether the deployment has been taken over, and why not; None: it is under way."""
     application = details["applications"].get(APPLICATION)
-    if application is None or application["status"] in ("DEPLOYING", "NOT_STARTED"):
+    if application is None:
+        return None
+    if _release_of(application["deployed_app_config"]) != _release_of(description["applications"][0]):
+        return False, _OVERTAKEN  # Its status, and its message, are of the other one.
+    if application["status"] in ("DEPLOYING", "NOT_STARTED"):
         return None
     if application["status"] == "RUNNING":
         return True, ""
     return False, str(application["message"] or application["status"]).strip()
+
+
+def _release_of(application: Any) -> str | None:
+    """Return the name of a deployment: of each, `described` makes another one."""
+    release: str | None = ((application or {}).get("args") or {}).get("release")
+    return release
 
 
 async def deploy(
@@ -135,7 +149,7 @@ async def deploy(
     deadline = clock.monotonic() + _OUTCOME_SECONDS
     while clock.monotonic() < deadline:
         await sleep(_POLL_SECONDS)
-        if (found := outcome(client.get_serve_details())) is not None:
+        if (found := outcome(client.get_serve_details(), description)) is not None:
             return found
     return False, f"it is still under way after {_OUTCOME_SECONDS:.0f} s; `serve status` tells more"
 
@@ -152,7 +166,8 @@ def main(arguments: Sequence[str]) -> int:
     client = ServeSubmissionClient(os.environ.get("RAY_DASHBOARD_ADDRESS", _DASHBOARD))
     is_taken_over, why_not = asyncio.run(deploy(client, description, clock))
     if not is_taken_over:
-        sys.stderr.write(f"The deployment was refused; what was deployed before goes on.\n{why_not}\n")
+        first = "" if why_not == _OVERTAKEN else "The deployment was refused; what was deployed before goes on.\n"
+        sys.stderr.write(f"{first}{why_not}\n")
         return 1
     sys.stdout.write("Deployed.\n")
     return 0

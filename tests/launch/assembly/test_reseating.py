@@ -19,13 +19,14 @@ HEAD, ONE, TWO = "head", "one", "two"
 
 class Machines:
     """The machines that are alive, and where each actor is. holds: names that somebody else moves back at once.
-    useless: machines on which no actor works. lost: actors that were ended, and not started again."""
+    useless: machines on which no actor works. rooted: names of actors that cannot move. lost: actors that were ended,
+    and not started again."""
 
     def __init__(self, seats: dict[str, str], *alive: str) -> None:
         self.alive, self.where = list(alive), seats
         self.moved: list[tuple[str, str]] = []
         self.answers, self.holds, self.is_alone = True, set[str](), True
-        self.useless, self.lost = set[str](), list[str]()
+        self.useless, self.rooted, self.lost = set[str](), set[str](), list[str]()
 
     async def machines(self) -> Mapping[str, Mapping[str, Any]]:
         resources: dict[str, dict[str, float]] = {HEAD: {"node:__internal_head__": 1.0}}
@@ -47,7 +48,7 @@ class Machines:
         if not self.is_alone:
             return False
         self.moved.append((name, node))
-        if node in self.useless:
+        if node in self.useless or name in self.rooted:
             raise hosting.ActorUnreachable(name)
         if name not in self.holds:
             self.where[name] = node
@@ -109,6 +110,16 @@ async def test_a_machine_on_which_no_actor_works_is_tried_rarely() -> None:
     assert len(await world.looks(int(AGAIN_SECONDS / 10))) == 1
     world.machines.useless.clear()
     assert len(await world.looks(9)) == 2
+
+
+async def test_an_actor_that_cannot_move_does_not_keep_the_others_where_they_are() -> None:
+    """It came first each time, for ever, such as an owner of accounts beside 255 others, for which there is no index of
+    one more. It is tried again after them, and as rarely as before."""
+    world = World(Machines({"account-shard-0": HEAD, "send-racer": HEAD, "webhook-dispatcher": HEAD}, HEAD, ONE))
+    world.machines.rooted.add("account-shard-0")
+    moves = await world.looks(int(3 * AGAIN_SECONDS / 10))
+    assert moves[:3] == [("account-shard-0", ONE), ("send-racer", ONE), ("webhook-dispatcher", ONE)]
+    assert moves[3:] == [("account-shard-0", ONE)] * 2
 
 
 async def test_an_actor_that_was_lost_on_its_way_is_started_again() -> None:

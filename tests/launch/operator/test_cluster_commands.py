@@ -17,10 +17,11 @@ runner = CliRunner()
 
 class Running:
     """A product whose shards move a little with each look. others: the number that another operator chooses after the
-    command under test; 0: nobody does."""
+    command under test; 0: nobody does. silent: so many questions how far it is meet no answer."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, looks: int = 2, others: int = 0) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, looks: int = 2, others: int = 0, silent: int = 0) -> None:
         self.asked: list[tuple[Any, ...]] = []
+        self.silent = silent
         self.wanted, self.looks, self.others = 0, looks, others
 
         @contextlib.contextmanager
@@ -32,6 +33,9 @@ class Running:
             if method == "scale":
                 (self.wanted,) = arguments
                 return None
+            if self.silent:
+                self.silent -= 1
+                raise operator.OperatorError(f"{name} did not answer: try again in a few seconds")
             self.looks -= 1
             self.wanted = self.others or self.wanted
             done = self.looks <= 0
@@ -66,6 +70,17 @@ def test_work_that_is_not_spread_in_time_is_no_success(monkeypatch: pytest.Monke
     Running(monkeypatch, looks=99)
     done = runner.invoke(CLI, ["cluster", "scale", "owners", "4"])
     assert done.exit_code == 1 and "see the logs of account-shard-0" in done.output
+
+
+def test_a_director_that_starts_again_meanwhile_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number is kept in the database: a command that says that it was refused would be wrong."""
+    Running(monkeypatch, silent=3)
+    done = runner.invoke(CLI, ["cluster", "scale", "owners", "2"])
+    assert done.exit_code == 0 and "2 owners: account-shard-0 has 512" in done.output, done.output
+    monkeypatch.setattr(cluster_commands, "_WAIT_SECONDS", -1.0)
+    Running(monkeypatch, silent=3)
+    away = runner.invoke(CLI, ["cluster", "scale", "owners", "2"])
+    assert isinstance(away.exception, operator.OperatorError)
 
 
 @pytest.mark.parametrize("looks", [1, 99])

@@ -115,20 +115,23 @@ def test_serve_shows_a_refusal_without_a_traceback(error: Exception) -> None:
 
 
 class Dashboard:
-    """Serve's own client, in place of a running Serve: what it answers, one after the other."""
+    """Serve's own client, in place of a running Serve: what it answers, one after the other. overtaken: by a deployment
+    which somebody else makes before the first answer."""
 
-    def __init__(self, *answers: Any) -> None:
-        self.answers = list(answers)
+    def __init__(self, *answers: Any, overtaken: Any = None) -> None:
+        self.answers, self.overtaken = list(answers), overtaken
         self.deployed: Any = None
 
     def deploy_applications(self, description: Any) -> None:
         self.deployed = description
 
     def get_serve_details(self) -> Any:
-        return {"applications": {"ledger-gateway": self.answers.pop(0)}}
+        (application,) = (self.overtaken or self.deployed)["applications"]
+        return {"applications": {"ledger-gateway": self.answers.pop(0) | {"deployed_app_config": application}}}
 
 
 WORKING = {"status": "DEPLOYING", "message": ""}
+DESCRIPTION = {"applications": [{"args": {"environment": "/etc/x.env", "release": "1"}}]}
 
 
 def test_each_deployment_is_a_new_one_for_serve() -> None:
@@ -150,17 +153,30 @@ async def test_the_outcome_is_waited_for_and_told() -> None:
         clock.advance(seconds)
 
     good = Dashboard(WORKING, WORKING, {"status": "RUNNING", "message": ""})
-    assert await deploy(good, {"applications": []}, clock, sleep) == (True, "")
-    assert good.deployed == {"applications": []} and good.answers == []
+    assert await deploy(good, DESCRIPTION, clock, sleep) == (True, "")
+    assert good.deployed == DESCRIPTION and good.answers == []
     bad = Dashboard(WORKING, {"status": "DEPLOY_FAILED", "message": "do this\n"})
-    assert await deploy(bad, {}, clock, sleep) == (False, "do this")
+    assert await deploy(bad, DESCRIPTION, clock, sleep) == (False, "do this")
     slow = Dashboard(*[WORKING] * 10_000)
-    taken_over, why = await deploy(slow, {}, clock, sleep)
+    taken_over, why = await deploy(slow, DESCRIPTION, clock, sleep)
     assert not taken_over and "serve status" in why
 
 
 def test_an_application_that_serve_does_not_list_yet_is_waited_for() -> None:
-    assert outcome({"applications": {}}) is None
+    assert outcome({"applications": {}}, DESCRIPTION) is None
+
+
+@pytest.mark.parametrize("status", ["RUNNING", "DEPLOYING", "DEPLOY_FAILED"])
+async def test_a_deployment_that_another_one_overtakes_is_not_told_to_have_succeeded(status: str) -> None:
+    """Serve tells the state of the last one alone: the first said that it was deployed, and had taken over nothing."""
+
+    async def sleep(_: float) -> None:
+        pass
+
+    other = described(yaml.safe_dump(DESCRIPTION), "2", "/etc/x.env")
+    dashboard = Dashboard({"status": status, "message": ""}, overtaken=other)
+    is_taken_over, why_not = await deploy(dashboard, DESCRIPTION, ManualClock(), sleep)
+    assert not is_taken_over and "the last one counts" in why_not
 
 
 def test_cluster_yaml_deploys_by_this_command() -> None:
