@@ -19,7 +19,7 @@ from typing import NamedTuple
 from actors.accounts.account import Account, Event, Moved
 from actors.accounts.api import OwnerUnavailable
 from actors.accounts.held_shards import HeldShards
-from actors.accounts.holders_store import Giver
+from actors.accounts.holders_store import Giver, check_held
 from actors.accounts.ledger import EntryType
 from actors.accounts.ledger_clock import LedgerClock
 from actors.accounts.store import AccountStore
@@ -164,6 +164,11 @@ class GroupCommit:
                 return group.future
         return None
 
+    def naming(self, shards: frozenset[VirtualShard]) -> "asyncio.Future[None] | None":
+        """Return a future that is done when the write under way is durable, if it names one of these shards."""
+        flying = self._flying
+        return flying.future if flying is not None and shards & flying.write.shards else None
+
     def listed(self) -> "asyncio.Future[None]":
         """Return a future that is done when the current lists of undelivered charges are durable. They get a group of
         their own if no other follows."""
@@ -191,7 +196,7 @@ class GroupCommit:
         """Return the epoch, once the store has confirmed the ownership of the shards. Raises OwnerUnavailable."""
         epoch = self.epoch
         try:
-            await self._store.check_owner(epoch, self._held.all)
+            await check_held(self._store.check_owner, epoch, self._held)
         except (Fenced, StoreUnavailable) as error:
             raise OwnerUnavailable("the ledger does not say that these shards are still ours") from error
         return epoch
@@ -207,7 +212,7 @@ class GroupCommit:
 
     async def _ask_owner(self) -> None:
         asked = self._clock.monotonic()
-        self._clock.answered(await self._store.check_owner(self.epoch, self._held.all), asked)
+        self._clock.answered(await check_held(self._store.check_owner, self.epoch, self._held), asked)
 
     async def _run(self) -> None:
         while not self.fenced:
@@ -307,12 +312,10 @@ class GroupCommit:
             database_ms = await self._store.write(self.epoch, group.write)
         except Fenced:
             self._fence()
-        except StoreUnavailable as error:
-            self._metrics.store_failures.add(())
-            await self._recover(error)
         except Exception as error:
             self._metrics.store_failures.add(())
-            logger.exception("a group could not be written")
+            if not isinstance(error, StoreUnavailable):
+                logger.exception("a group could not be written")
             await self._recover(error)
         else:
             self._clock.answered(database_ms, asked)
@@ -326,8 +329,7 @@ class GroupCommit:
     def _cut(self, group: _Group) -> None:
         write = group.write
         write.cut(group.accounts)
-        # A group without accounts still has to name a shard of the owner.
-        write.shards = write.shards or set(self._held.all[:1])
+        write.shards = write.shards or self._held.named_alone()  # A group without accounts has to name one, too.
         write.place = self._place
         # A group of one entry uses a statement that takes one list; other lists wait for the next group.
         is_single = len(write.entries) == 1 and not group.is_wanted

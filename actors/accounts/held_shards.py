@@ -31,6 +31,13 @@ class HeldShards:
         """Return whether new operations may begin for this shard."""
         return shard in self._served and shard not in self.leaving
 
+    def named_alone(self) -> set[VirtualShard]:
+        """Return the shard that a write about no account names, if there is one: rather none that leaves, which may be
+        another owner's by the time of the write."""
+        staying = (shard for shard in self.all if shard not in self.leaving)
+        named = next(staying, None if not self.all else self.all[0])
+        return set() if named is None else {named}
+
     def missing(self, shards: Iterable[VirtualShard]) -> list[VirtualShard]:
         """Return those that this owner does not serve."""
         return sorted(set(shards) - self._served)

@@ -4,10 +4,11 @@ Implements: design, "Owners, for every kind of actor"; money rules 5 and 12. Dec
 functions.sql orders a move against the writes of both owners.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 
+from actors.accounts.held_shards import HeldShards
 from actors.accounts.stored import Fenced, NotGiven
 from actors.units import VIRTUAL_SHARDS, VirtualShard
 
@@ -50,6 +51,21 @@ class HoldersStore(Protocol):
         ...
 
     async def routes(self) -> RouteTable: ...
+
+
+async def check_held(
+    check_owner: Callable[[int, Sequence[VirtualShard]], Awaitable[int]], epoch: int, held: HeldShards
+) -> int:
+    """Return the store's time in Unix milliseconds. check_owner: of the store of accounts. Raises Fenced where a shard
+    of this owner has another epoch. One that is given away while the question is on its way counts no more: its new
+    owner may have given it another epoch by then."""
+    while True:
+        shards = held.all
+        try:
+            return await check_owner(epoch, shards)
+        except Fenced:
+            if held.all == shards:
+                raise
 
 
 class PostgresHoldersStore:

@@ -167,6 +167,8 @@ class ShardMoves:
                 if written is None:
                     break
                 await asyncio.shield(written)
+            while (naming := parts.commits.naming(leaving)) is not None:
+                await asyncio.shield(naming)
             if not parts.commits.open:
                 raise OwnerUnavailable("the ledger is not committing")
         except BaseException:

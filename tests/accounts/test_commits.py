@@ -331,6 +331,40 @@ async def test_a_beat_finds_out_about_a_new_owner(world: World, owner: Owner) ->
         await owner.commits.closed
 
 
+async def test_a_beat_does_not_take_a_shard_that_was_given_away_for_a_new_owner(world: World, owner: Owner) -> None:
+    """Its question had named the shard, and came to the store after the shard's next owner: the giver stopped for good,
+    and its other accounts had to wait for its next process."""
+    check_owner, epoch = world.store.check_owner, owner.commits.epoch
+
+    async def late(*arguments: Any) -> int:
+        world.store.check_owner = check_owner  # type: ignore[method-assign]
+        owner.commits._held.drop(SHARDS[:1])
+        await world.store.take_over("other", SHARDS[:1], False)
+        return await check_owner(*arguments)
+
+    world.store.check_owner = late  # type: ignore[method-assign]
+    await owner.commits.beat()
+    assert owner.commits.open and not owner.commits.fenced and owner.commits.epoch == epoch
+    assert await owner.commits.confirm() == epoch
+    await world.store.take_over("other", SHARDS[1:2], False)
+    await owner.commits.beat()
+    assert owner.commits.fenced
+
+
+async def test_a_write_about_no_account_names_no_shard_that_leaves(world: World, owner: Owner) -> None:
+    """It would be refused where the shard's next owner is quicker. Whoever gives waits for one under way."""
+    held, leaving = owner.commits._held, frozenset(SHARDS[:1])
+    held.leave(leaving)
+    world.store.gate = asyncio.Event()
+    listed = owner.commits.listed()
+    await run_ready()
+    assert owner.commits.naming(leaving) is None and owner.commits.naming(frozenset(SHARDS)) is listed
+    world.store.gate.set()
+    await listed
+    held.leave(SHARDS)
+    assert held.named_alone() == leaving
+
+
 async def test_an_epoch_is_confirmed_by_the_store_alone(world: World, owner: Owner) -> None:
     """Whoever acts on it elsewhere, as with nonces in Redis, knows that nobody had taken over when it was asked."""
     assert not owner.commits.inherited
