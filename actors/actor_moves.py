@@ -73,7 +73,7 @@ def start_on(spec: Spec, node: str | None, even_silent: bool = False) -> None:
             ray.kill(running, no_restart=True)
     for _ in range(_TRIES):  # At first its name may belong to the one that is ending.
         with contextlib.suppress(ActorUnreachable), _while_the_head_answers():
-            handle = _created(spec, node)
+            handle = _created_if_kept(spec, node)
             if handle is None or told_fingerprint(handle, _START_SECONDS) == spec.fingerprint:
                 return
     raise ActorUnreachable(f"{spec.name} does not start")
@@ -92,10 +92,10 @@ def start_missing(spec: Spec) -> None:
     was slow. Any number of processes may do so at once, because Ray has one actor of a name."""
     with _while_the_head_answers():
         if not runs(spec.name):
-            _created(spec, None)
+            _created_if_kept(spec, None)
 
 
-def _created(spec: Spec, node: str | None) -> Any:
+def _created_if_kept(spec: Spec, node: str | None) -> Any:
     """Return Ray's handle of the actor, which starts where it does not run. None: it was removed: fewer are wanted."""
     if not RaySpecs(APART).has(spec.name):
         return None
@@ -103,7 +103,7 @@ def _created(spec: Spec, node: str | None) -> Any:
     handle = created(spec, ray.nodes(), node)
     if RaySpecs(APART).has(spec.name):
         return handle
-    ray.kill(handle, no_restart=True)  # Whoever removed it looked for it in between, and found none to end.
+    ray.kill(handle, no_restart=True)  # The command that removed it ran before it was there to be ended.
     return None
 
 

@@ -113,7 +113,8 @@ def test_a_head_that_stays_away_leaves_an_actor_that_should_run_and_does_not(hea
 
 
 def test_one_that_runs_again_by_now_is_not_started_a_second_time(head: Head) -> None:
-    """Whoever was to start it was slow. It would be ended for nothing; and one that was removed must not come back."""
+    """The process that was to start the actor was slow. One that runs is not ended for nothing, and a removed one does
+    not come back."""
     actor_moves.start_missing(SPEC)
     head.running.clear()
     head.kept.clear()
@@ -129,7 +130,7 @@ def test_one_that_is_removed_meanwhile_does_not_come_back(head: Head) -> None:
 
 
 def test_one_that_is_removed_while_it_starts_is_ended(head: Head) -> None:
-    """Whoever removes it finds none to end in that moment."""
+    """The command that removes it finds none to end in that moment."""
     head.on_create = head.kept.clear
     actor_moves.start_on(SPEC, "two")
     assert head.running == {}

@@ -111,9 +111,10 @@ def _judge_items(
     account: Account, operation: bytes, items: tuple[HoldItem, ...], moment: Moment, path: Path, slots_left: int
 ) -> Admission:
     second = moment.wall_ms // 1000
-    limit, hour_left = account.rate_limit, UNLIMITED
-    if account.hourly.credits < UNLIMITED:
-        hour_left = account.hourly.left(account.total_consumed, account.purse.held, second)
+    limit, hour_left = account.rate_limit, hour_left_of(account, moment)
+    if hour_left is None:
+        hour_left = UNLIMITED
+    else:
         limit = account.hourly.rate(limit, account.total_consumed, second)
     units_left = account.window.left(second, limit)
     budget = UNLIMITED

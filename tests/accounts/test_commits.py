@@ -352,7 +352,7 @@ async def test_a_beat_does_not_take_a_shard_that_was_given_away_for_a_new_owner(
 
 
 async def test_a_write_about_no_account_names_no_shard_that_leaves(world: World, owner: Owner) -> None:
-    """It would be refused where the shard's next owner is quicker. Whoever gives waits for one under way."""
+    """The write would be refused where the shard's next owner is quicker. A giver waits for one under way."""
     held, leaving = owner.commits._held, frozenset(SHARDS[:1])
     held.leave(leaving)
     world.store.gate = asyncio.Event()

@@ -115,7 +115,7 @@ def test_a_lifted_limit_limits_nothing_until_its_time_is_over() -> None:
 
 
 def test_how_much_the_limit_leaves() -> None:
-    """What runs counts as spent; the next hour begins with all of it."""
+    """Held credits count as spent; the next hour begins with all of the limit but those."""
     account = limited(100)
     spend(account, 1, 30)
     take(account, decide_hold(account, hold(2, 20), BEGINNING).event)

@@ -60,7 +60,7 @@ def _plugins(path: str) -> tuple[str, ...]:
 
 @cache
 def _shared_fixtures() -> frozenset[str]:
-    """Those of conftest.py files and of plugins; others belong to one test file."""
+    """Fixtures of conftest.py files and of plugins; others belong to one test file."""
     shared = (source for source in TESTS.values() if not source.stem.startswith("test_"))
     return frozenset(name for source in shared for name in _fixtures(source))
 

@@ -94,7 +94,7 @@ async def test_calls_that_come_together_are_asked_ahead_while_slots_are_free() -
 
 
 async def test_all_keys_of_an_account_share_what_it_may_have_asked_ahead() -> None:
-    """They share its rate and its credits: else a second key asks the node for what the owner then refuses."""
+    """Keys share their account's rate and credits: else a second key asks the node for what the owner then refuses."""
     caller, answered = Caller(), asyncio.Event()
     caller.account.slots, caller.account.rate_limit, caller.account.rate_left = 1_000, 100, 100
     other = KeyProof(b"o" * 32, bytes(8))

@@ -113,8 +113,8 @@ async def test_a_machine_on_which_no_actor_works_is_tried_rarely() -> None:
 
 
 async def test_an_actor_that_cannot_move_does_not_keep_the_others_where_they_are() -> None:
-    """It came first each time, for ever, such as an owner of accounts beside 255 others, for which there is no index of
-    one more. It is tried again after them, and as rarely as before."""
+    """Such an actor came first each time, for ever: an owner of accounts beside 255 others, say, for which there is no
+    index of one more. It is tried again after the others, and as rarely as before."""
     world = World(Machines({"account-shard-0": HEAD, "send-racer": HEAD, "webhook-dispatcher": HEAD}, HEAD, ONE))
     world.machines.rooted.add("account-shard-0")
     moves = await world.looks(int(3 * AGAIN_SECONDS / 10))
