@@ -21,6 +21,7 @@ from bench import scenario
 from bench.figures import in_ms
 from bench.product import Product
 from bench.systems import free_port, running, started
+from bench.yellowstone_servers import rate_key
 
 _WARM_SECONDS = 1.5
 STREAMS = 200
@@ -73,8 +74,8 @@ class Wanted:
         own = number if self.differ else 0
         request = geyser_pb2.SubscribeRequest()
         if self.transactions:
-            words = self.rate.to_bytes(8), own.to_bytes(8)
-            request.transactions["some"].account_include.extend(str(Pubkey(word + bytes(24))) for word in words)
+            own_key = str(Pubkey(own.to_bytes(8) + bytes(24)))
+            request.transactions["some"].account_include.extend((rate_key(self.rate), own_key))
         else:
             wanted = request.accounts["small"]
             wanted.filters.add(lamports=geyser_pb2.SubscribeRequestFilterAccountsFilterLamports(eq=self.rate))

@@ -41,6 +41,7 @@ FIRST_SLOT = 1_000
 _FINAL_AFTER = 32
 _WAITING_MAX = 200_000  # Updates waiting for one subscription; the measurement fails if a reader is further behind.
 _SIGNATURE, _MINT, _LAMPORTS = b"\xf1" * 64, b"\xf2" * 32, 0xF3F3F3F3F3F3F3F3
+_RATE_MARK = b"updates a second".ljust(24)
 TRANSACTION_BYTES = 1_200  # Of an update with a transaction, as mainnet's are; an account update has 250.
 _ACCOUNT = SubscribeUpdateAccountInfo(
     pubkey=bytes(32), lamports=1, owner=bytes(32), data=bytes(82), txn_signature=bytes(64)
@@ -91,10 +92,10 @@ def _slot_updates(slot: int, names: Sequence[str]) -> list[bytes]:
 
 class UpdateSource:
     """Sends account updates, or transactions where those are asked for. The rate a second is the first account filter's
-    `lamports.eq`, or the first eight bytes of a transaction filter's first `account_include`. 0: as fast as possible.
+    `lamports.eq`, or that of the `rate_key` in a transaction filter's `account_include`. 0: as fast as possible.
 
-    All subscriptions get the statuses of slots, which follow from the time; each update carries the time at which it
-    was made.
+    All subscriptions get the statuses of slots, which follow from the time, also those that ask for something else;
+    each update carries the time at which it was made.
     """
 
     def __init__(self) -> None:
@@ -131,7 +132,11 @@ class UpdateSource:
     async def _updates(self, request: SubscribeRequest, write: Write) -> None:
         if request.transactions:
             names, make = list(request.transactions), _transaction
-            rate = int.from_bytes(bytes(Pubkey.from_string(request.transactions[names[0]].account_include[0]))[:8])
+            asked = _rate_of(request.transactions[names[0]].account_include)
+            if asked is None:  # The product's own classifiers ask for programs: they get none, which costs nobody time.
+                await asyncio.Event().wait()
+                return
+            rate = asked
         else:
             names, make = list(request.accounts), _account
             rate = request.accounts[names[0]].filters[0].lamports.eq
@@ -145,6 +150,16 @@ class UpdateSource:
             sent += 1
             if rate:
                 await asyncio.sleep(max(0.0, began + sent / rate - time.monotonic()))
+
+
+def rate_key(rate: int) -> str:
+    """Return the account that asks for so many transactions a second. The product sorts the keys of a filter."""
+    return str(Pubkey(rate.to_bytes(8) + _RATE_MARK))
+
+
+def _rate_of(keys: Sequence[str]) -> int | None:
+    asked = [bytes(Pubkey.from_string(key)) for key in keys]
+    return next((int.from_bytes(key[:8]) for key in asked if key[8:] == _RATE_MARK), None)
 
 
 def _account(slot: int, version: int) -> bytes:

@@ -13,11 +13,13 @@ from google.protobuf.message import DecodeError
 
 from actors.geyser_proto import api
 from actors.geyser_proto.geyser_pb2 import CommitmentLevel, SlotStatus, SubscribeRequest, SubscribeUpdate
+from actors.grpc_http2.client import GrpcClient
+from actors.grpc_http2.client_call import CallFailed, ClientCall
 from actors.signals.from_geyser import read_head, read_update
-from actors.signals.grpc_stream import CallFailed, GrpcStream, open_stream
 from actors.signals.sources import BATCH_MAX, SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
 
 MESSAGE_BYTES_MAX = 64 << 20
+WINDOW_BYTES = 8 << 20  # What the node may send before it is read.
 QUEUE_MAX, QUEUE_BYTES_MAX = 10_000, 64 << 20  # Updates that are read but not classified.
 _SMALL_BYTES = 256  # Pings and slots are smaller, transactions are larger.
 _LOOKED_AT_ONCE = 256  # Updates in one turn of the event loop.
@@ -40,7 +42,7 @@ class GeyserSource:
         self._url, self._programs, self._token = url, programs, token
         self._wallets: frozenset[str] = frozenset()
         self._is_mine: Callable[[bytes], bool] | None = None
-        self._call: GrpcStream | None = None
+        self._call: ClientCall | None = None
         self._head = self._told_slot = 0
 
     def head(self) -> int:
@@ -57,10 +59,11 @@ class GeyserSource:
             self._call.write(self._request(None).SerializeToString())
 
     async def updates(self, from_slot: int | None) -> AsyncGenerator[Sequence[Update], None]:
+        client = GrpcClient(self._url, {"x-token": self._token} if self._token else {}, MESSAGE_BYTES_MAX, WINDOW_BYTES)
         try:
-            metadata = {"x-token": self._token} if self._token else {}
-            call = await open_stream(self._url, api.SUBSCRIBE.path, metadata, MESSAGE_BYTES_MAX)
+            call = await client.open(api.SUBSCRIBE.path)
         except CallFailed as error:
+            await client.close()
             raise _translated(error) from error
         inbox, self._told_slot = Inbox(QUEUE_MAX, QUEUE_BYTES_MAX), 0
         reading = asyncio.create_task(self._read_into(inbox, call, from_slot))
@@ -79,8 +82,9 @@ class GeyserSource:
             call.close()
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
+            await client.close()
 
-    async def _read_into(self, inbox: "Inbox", call: GrpcStream, from_slot: int | None) -> None:
+    async def _read_into(self, inbox: "Inbox", call: ClientCall, from_slot: int | None) -> None:
         """Read the stream until it breaks. Pings are answered in time, however many updates wait."""
         loop = asyncio.get_running_loop()
         heard_at = loop.time()
@@ -121,7 +125,7 @@ class GeyserSource:
             return False
         return True
 
-    def _is_ping(self, payload: bytes, call: GrpcStream) -> bool:
+    def _is_ping(self, payload: bytes, call: ClientCall) -> bool:
         """Answer a ping, and record a slot, which shows how far the classifier is behind."""
         update = SubscribeUpdate.FromString(payload)
         if update.HasField("ping"):

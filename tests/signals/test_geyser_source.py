@@ -10,11 +10,11 @@ import pytest
 
 from actors.geyser_proto import api
 from actors.geyser_proto.geyser_pb2 import SubscribeRequest, SubscribeUpdate
+from actors.grpc_http2.client_call import CallFailed
 from actors.signals import geyser_source
 from actors.signals.classify import PROGRAMS, classify
 from actors.signals.events import SignalEvent
 from actors.signals.geyser_source import GeyserSource
-from actors.signals.grpc_stream import CallFailed
 from actors.signals.sources import (
     BATCH_MAX,
     ChainSource,

@@ -13,6 +13,7 @@ import grpc
 from actors.clock import SystemClock
 from actors.errors import Refusal
 from actors.geyser_proto import api, geyser_pb2
+from actors.grpc_http2.server import GrpcServer
 from actors.metering.meters import Meters
 from actors.metering.standing_watch import StandingWatch
 from actors.methods.prices import STREAMS
@@ -138,7 +139,7 @@ class GeyserWorld:
         self.service = GeyserService(
             self.feeds, self.meters, self.credentials, self.settings, clock, self.minute_seconds, replays
         )
-        self.server = grpc.aio.server(options=[("grpc.max_receive_message_length", 4 << 20)])
+        self.server = GrpcServer(4 << 20)
         self.server.add_generic_rpc_handlers((self._handler(),))
         self.port = self.server.add_insecure_port("127.0.0.1:0")
         await self.server.start()

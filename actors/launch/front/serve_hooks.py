@@ -8,8 +8,8 @@ addresses, accepts pickled objects and needs no token, unlike Ray's own ports. A
 in the replica. This service has one deployment, and Serve uses Ray's actor calls (RAY_SERVE_USE_GRPC_BY_DEFAULT=0), so
 the port is not needed.
 
-The gRPC server for clients starts after HTTP. Serve binds it to all addresses and gives it two options alone, so the
-hook gives it ours: the node's own address and the loopback, the limit of a request, and pings of clients at any rate.
+The gRPC server for clients starts after HTTP. The hook has Serve start ours (serve_grpc.py) in place of grpcio's, at
+the node's own address and the loopback, where Serve binds it to all addresses.
 
 Serve tells a replica that it will be stopped 30 s before (RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S), and the
 application when all is over. The hook passes the first on to the door, whose streams end in that time.
@@ -29,18 +29,6 @@ logger = logging.getLogger(__name__)
 
 _PAUSE = "CONTROL_LOOP_INTERVAL_S"  # Of the rounds of Serve's controller, in the module that takes them.
 _HURRIED_PAUSE_SECONDS, _HURRIED_SECONDS = 0.1, 30.0
-GRPC_OPTIONS: tuple[tuple[str, int], ...] = (
-    ("grpc.max_receive_message_length", 4 * 1024 * 1024),  # Yellowstone's default for a request.
-    ("grpc.max_send_message_length", -1),  # Blocks are large.
-    # As in Yellowstone, clients may ping at any rate; gRPC's default would disconnect them.
-    ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.keepalive_time_ms", 30_000),
-    # While a client reads nothing, HAProxy reads nothing of that client's connection here, pings included. With less
-    # than the 75 s for which the front waits (front_config.IDLE_SECONDS), the connection would be cut before the client
-    # reads again, and the status that waits behind its updates with it.
-    ("grpc.keepalive_timeout_ms", 90_000),
-)
 
 
 def middlewares() -> list[Middleware]:
@@ -49,7 +37,7 @@ def middlewares() -> list[Middleware]:
     Raises RuntimeError when the port cannot be closed; then the process does not listen.
     """
     close_port_between_deployments()
-    limit_grpc_server()
+    replace_grpc_server()
     tell_doors_of_leaving()
     return serve_layer.middlewares()
 
@@ -62,14 +50,16 @@ def close_port_between_deployments() -> None:
     replica.add_port_to_grpc_server = _no_port
 
 
-def limit_grpc_server() -> None:
+def replace_grpc_server() -> None:
     from ray._common import network_utils
     from ray.serve._private import default_impl, grpc_util
 
-    has_all = hasattr(grpc_util, "DEFAULT_GRPC_SERVER_OPTIONS") and hasattr(default_impl, "add_grpc_address")
+    has_all = hasattr(grpc_util, "gRPCGenericServer") and hasattr(default_impl, "add_grpc_address")
     if not has_all or not hasattr(network_utils, "get_localhost_ip"):
         raise RuntimeError("Ray Serve starts its gRPC server in another way than this version expects")
-    grpc_util.DEFAULT_GRPC_SERVER_OPTIONS = list(GRPC_OPTIONS)
+    from actors.launch.front.serve_grpc import ServeGrpcServer
+
+    grpc_util.gRPCGenericServer = ServeGrpcServer
     default_impl.add_grpc_address = _add_private_address
 
 

@@ -12,14 +12,15 @@ filters' names and queues (yellowstone/reader.py).
 import asyncio
 import logging
 import re
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from actors.clock import Clock
 from actors.geyser_proto import geyser_pb2
+from actors.grpc_http2.client_call import CallFailed, ClientCall
 from actors.streams.yellowstone import ends as geyser_ends
 from actors.streams.yellowstone.ends import StreamEnd
 from actors.streams.yellowstone.pace import GeyserPace, units_to_give, units_to_read
@@ -44,7 +45,7 @@ _NO_REPLAY = "from_slot is not supported"  # Yellowstone's text for INTERNAL.
 _LAST_AVAILABLE = re.compile(r"last available: (\d{1,20})")
 _PING = geyser_pb2.SubscribeRequest(ping=geyser_pb2.SubscribeRequestPing(id=1)).SerializeToString()
 
-OpenStream = Callable[[], Any]  # A new grpc.aio call of Subscribe, of bytes in both directions.
+OpenStream = Callable[[], Awaitable[ClientCall]]  # A new call of Subscribe.
 
 
 class FeedReader(Protocol):
@@ -86,8 +87,7 @@ class GeyserFeed:
         self._names: tuple[str, ...] = ()  # Names of the newest update.
         self._began_at = self._asked_at = self._heard_at = clock.monotonic()
         self._updates = 0  # Number of the node's updates that were new and readable.
-        self._call: Any = None
-        self._was_cut = False  # True: nothing came for too long, and the call was cancelled here.
+        self._call: ClientCall | None = None
         self._resumed = False
         self._searched: set[int] = set()  # Missing slots for which the feed has subscribed again.
         self._task: asyncio.Task[None] | None = None
@@ -151,34 +151,27 @@ class GeyserFeed:
         if is_resuming and from_slot is None:
             first = self._progress.last_whole_slot
             return geyser_ends.lost(first, "they are too many to be asked for again without repetitions")
-        self._call = call = self._open()
-        self._asked_at, self._was_cut = self._clock.monotonic(), False
+        self._asked_at, call = self._clock.monotonic(), None
         try:
             # Without a connection, a cancelled call never ends its write.
             async with asyncio.timeout(_SILENCE_SECONDS):
-                await call.write(self._wanted.request(from_slot))
-                await call.write(_PING)  # Its answer shows that the node has read the request before it.
+                self._call = call = await self._open()
+            call.write(self._wanted.request(from_slot))
+            call.write(_PING)  # Its answer shows that the node has read the request before it.
             if is_resuming:
                 self._resumed = True
                 self.resumes += 1
-            while (payload := await call.read()) is not grpc.aio.EOF:
-                self._heard_at = self._clock.monotonic()
-                units = units_to_read(len(payload))
-                if not self._pace.has_room(units):
-                    await self._pace.step(units)
-                await self._take(payload)
-            code, text = await call.code(), await call.details() or ""
-        except grpc.aio.AioRpcError as error:
-            code, text = error.code(), error.details() or ""
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not self._was_cut or (task is not None and task.cancelling()):
-                raise
-            code, text = grpc.StatusCode.UNAVAILABLE, "nothing came for too long"
+            while True:
+                for payload in await call.read():
+                    self._heard_at = self._clock.monotonic()
+                    units = units_to_read(len(payload))
+                    if not self._pace.has_room(units):
+                        await self._pace.step(units)
+                    await self._take(payload)
+        except CallFailed as error:
+            code, text = error.code, error.text
         except TimeoutError:
             code, text = grpc.StatusCode.UNAVAILABLE, "no connection for too long"
-        except asyncio.InvalidStateError:  # The call ended during a write.
-            code, text = await call.code(), await call.details() or ""
         except _GapFound as gap:
             code, text = grpc.StatusCode.UNAVAILABLE, str(gap)
             if self._was_searched(gap):
@@ -187,7 +180,9 @@ class GeyserFeed:
             logger.warning("the stream source sent an update that cannot be read: %s", type(error).__name__)
             code, text = grpc.StatusCode.UNAVAILABLE, "unreadable"
         finally:
-            call.cancel()
+            self._call = None
+            if call is not None:
+                call.close()
         return self._judge(code, text, is_resuming, from_slot)
 
     def _judge(self, code: grpc.StatusCode, text: str, is_resuming: bool, from_slot: int | None) -> StreamEnd | None:
@@ -257,8 +252,7 @@ class GeyserFeed:
                 return
             quiet_since = max(self._asked_at, self._heard_at)
             if self._call is not None and self._clock.monotonic() - quiet_since > _SILENCE_SECONDS:
-                self._was_cut = True
-                self._call.cancel()
+                self._call.fail("nothing came for too long")
 
     def _not_reached(self) -> StreamEnd:
         if not self._progress.began:

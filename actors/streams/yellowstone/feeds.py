@@ -19,6 +19,7 @@ from actors.background import Background
 from actors.clock import Clock
 from actors.config import Config
 from actors.geyser_proto import api, geyser_pb2
+from actors.grpc_http2.client import GrpcClient
 from actors.stream_config import GeyserConfig
 from actors.streams.yellowstone import ends as geyser_ends
 from actors.streams.yellowstone.ends import StreamEnd
@@ -30,8 +31,10 @@ logger = logging.getLogger(__name__)
 
 _PROBE_SECONDS = 2.0
 _FAILED_PROBES_MAX = 3
+_MESSAGE_BYTES_MAX = 1 << 32  # Blocks are large; the node is trusted with their size.
+_WINDOW_BYTES = 1 << 20  # Of a subscription: what the node may send before a feed has read it.
 _OPTIONS: Sequence[tuple[str, Any]] = (
-    ("grpc.max_receive_message_length", -1),  # Blocks are large; the node is trusted with their size.
+    ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
@@ -63,10 +66,10 @@ class GeyserFeeds:
             self._channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(), options=_OPTIONS)
         else:
             self._channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
-        # Bytes in both directions: updates are passed on unchanged.
-        self._streams: dict[api.Rpc, Any] = {
-            rpc: self._channel.stream_stream(rpc.path) for rpc in api.RPCS if rpc.is_stream
-        }
+        # Subscriptions bring thousands of updates a second, for which grpcio is slow.
+        self._subscriptions = GrpcClient(url, dict(self._metadata), _MESSAGE_BYTES_MAX, _WINDOW_BYTES)
+        # Bytes in both directions: what comes is passed on unchanged.
+        self._deshred: Any = self._channel.stream_stream(api.SUBSCRIBE_DESHRED.path)
         self._calls: dict[api.Rpc, Any] = {
             rpc: self._channel.unary_unary(rpc.path) for rpc in api.RPCS if not rpc.is_stream
         }
@@ -85,6 +88,7 @@ class GeyserFeeds:
         for feed in tuple(self._feeds):
             feed.stop()
         self._reading.shutdown(wait=False, cancel_futures=True)
+        await self._subscriptions.close()
         await self._channel.close()
 
     @property
@@ -105,8 +109,9 @@ class GeyserFeeds:
                 raise SourceRefused(geyser_ends.NOT_REACHED) from error
             raise SourceRefused(passed_on(error.code(), error.details() or "")) from error
 
-    def open_stream(self, rpc: api.Rpc) -> Any:
-        return self._streams[rpc](metadata=self._metadata)
+    def open_deshred(self) -> Any:
+        """Return a new call of grpcio, of SubscribeDeshred."""
+        return self._deshred(metadata=self._metadata)
 
     async def read_large(self, raw: bytes) -> WantedStream | int:
         """Read a large request in a thread, one at a time. Raises what read_bytes raises."""
@@ -129,7 +134,7 @@ class GeyserFeeds:
         if feed is None or feed.end is not None:
             feed = GeyserFeed(
                 wanted,
-                lambda: self.open_stream(api.SUBSCRIBE),
+                lambda: self._subscriptions.open(api.SUBSCRIBE.path),
                 self._clock,
                 self._settings.resume_seconds,
                 self._settings.connect_seconds,

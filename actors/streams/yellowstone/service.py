@@ -201,7 +201,7 @@ class GeyserService:
                 )
                 ends, run, leave = stream.end, stream.run, stream.leave
             else:
-                relayed = relay(self._feeds.open_stream(rpc), paying.establish)
+                relayed = relay(self._feeds.open_deshred(), paying.establish)
                 ends, run = relayed.end, relayed.run
                 leave = partial(ends, geyser_ends.leaving(None))
             task = asyncio.current_task()

@@ -12,6 +12,7 @@ from actors.errors import Err, Refusal
 from actors.gateway.doors import grpc as door_grpc
 from actors.gateway.doors.grpc import GrpcDoor, add_services, open_grpc
 from actors.geyser_proto import api, geyser_pb2
+from actors.grpc_http2.server import GrpcServer
 from tests.gateway.world import World, a_world
 
 KEY = "srpc_live_" + "A" * 43
@@ -57,7 +58,7 @@ class Open:
 @pytest.fixture
 async def opened() -> AsyncIterator[Open]:
     async with a_world() as world:
-        server, service = grpc.aio.server(), Service()
+        server, service = GrpcServer(4 << 20), Service()
         add_services(None, server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()

@@ -15,7 +15,7 @@ from actors.config import ServeConfig
 from actors.gateway.doors.serve_layer import ServeLayer
 from actors.http_server.server import HttpServer
 from actors.launch.front import config as front_config
-from actors.launch.front import serve_hooks
+from actors.launch.front import serve_grpc, serve_hooks
 from actors.launch.front import tls_edge_config as replica_config
 from actors.launch.local_run import cluster
 
@@ -24,10 +24,10 @@ from actors.launch.local_run import cluster
 def as_before() -> Iterator[None]:
     protocol, opener = HTTP_PROTOCOLS["auto"], replica.add_port_to_grpc_server
     shut_down = replica.Replica.perform_graceful_shutdown
-    options, binder = grpc_util.DEFAULT_GRPC_SERVER_OPTIONS, default_impl.add_grpc_address
+    server, binder = grpc_util.gRPCGenericServer, default_impl.add_grpc_address
     yield
     HTTP_PROTOCOLS["auto"], replica.add_port_to_grpc_server = protocol, opener
-    grpc_util.DEFAULT_GRPC_SERVER_OPTIONS, default_impl.add_grpc_address = options, binder
+    grpc_util.gRPCGenericServer, default_impl.add_grpc_address = server, binder  # type: ignore[misc]
     replica.Replica.perform_graceful_shutdown = shut_down
 
 
@@ -59,7 +59,7 @@ async def test_a_replica_opens_no_port_for_pickled_calls() -> None:
             "perform_graceful_shutdown",
             "stops its replicas",
         ),  # Streams would be cut off without a word.
-        (grpc_util, "DEFAULT_GRPC_SERVER_OPTIONS", "gRPC server in another way"),
+        (grpc_util, "gRPCGenericServer", "gRPC server in another way"),
     ],
     ids=["port", "stop", "grpc"],
 )
@@ -127,8 +127,8 @@ async def test_the_grpc_server_of_a_replica_listens_where_fronts_reach_it(
     monkeypatch: pytest.MonkeyPatch, node: str, bound_to: list[str]
 ) -> None:
     """Threat 58: Serve binds it to all addresses, so that everybody could pass the front by. Here the front of
-    the same machine reaches it at the loopback, as Serve tells HAProxy, and those of others at the node's address. Its
-    options are ours: above all the largest request."""
+    the same machine reaches it at the loopback, as Serve tells HAProxy, and those of others at the node's address.
+    It is ours, above all for the largest request."""
     monkeypatch.setattr("ray.util.get_node_ip_address", lambda: node)
     monkeypatch.setattr("ray._common.network_utils.get_localhost_ip", lambda: "127.0.0.1")
     serve_hooks.middlewares()
@@ -136,14 +136,14 @@ async def test_the_grpc_server_of_a_replica_listens_where_fronts_reach_it(
     bound = default_impl.add_grpc_address
     bound(type("Server", (), {"add_insecure_port": staticmethod(asked.append)}), "[::]:4711")  # type: ignore[arg-type]
     assert asked == bound_to
-    assert dict(serve_hooks.GRPC_OPTIONS)["grpc.max_receive_message_length"] == 4 << 20
-    assert [*serve_hooks.GRPC_OPTIONS] == grpc_util.DEFAULT_GRPC_SERVER_OPTIONS
+    assert grpc_util.gRPCGenericServer is serve_grpc.ServeGrpcServer
+    assert serve_grpc.MESSAGE_BYTES_MAX == 4 << 20
 
 
 def test_a_replica_waits_longer_for_the_front_than_the_front_for_a_client() -> None:
     """Threat 73: while a client reads nothing, HAProxy answers no ping of the replica on its connection. Cut off
     before the client reads again, the stream would end without its status."""
-    assert dict(serve_hooks.GRPC_OPTIONS)["grpc.keepalive_timeout_ms"] > front_config.IDLE_SECONDS * 1000
+    assert serve_grpc.SILENT_SECONDS > front_config.IDLE_SECONDS
     assert replica_config._CLIENT_SECONDS >= front_config.IDLE_SECONDS
 
 

@@ -168,15 +168,17 @@ class PlayedCall:
     def __init__(self, payloads: list[bytes]) -> None:
         self._payloads = iter(payloads)
 
-    async def write(self, request: bytes) -> None: ...
+    def write(self, request: bytes) -> None: ...
 
-    async def read(self) -> bytes:
+    async def read(self) -> list[bytes]:
         for payload in self._payloads:
-            return payload
+            return [payload]
         await asyncio.Event().wait()
         raise AssertionError("nothing more comes")
 
-    def cancel(self) -> None: ...
+    def fail(self, text: str) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class PlayedStreams:
@@ -190,7 +192,11 @@ class PlayedStreams:
             for slot in range(1, updates + 1)
         ]
         payloads = [update.SerializeToString() for update in numbered]
-        self.feed = GeyserFeed(self._wanted, lambda: PlayedCall(payloads), SystemClock(), 60.0, 60.0)
+
+        async def opened() -> Any:
+            return PlayedCall(payloads)
+
+        self.feed = GeyserFeed(self._wanted, opened, SystemClock(), 60.0, 60.0)
         self.outboxes = [GeyserOutbox(updates + 1, 1 << 30) for _ in range(streams)]
         self._readers = [self.reader(outbox) for outbox in self.outboxes]
         for reader in self._readers:
