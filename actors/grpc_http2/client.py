@@ -9,7 +9,7 @@ Not here: a call (client_call.py), calls that are answered once (grpcio makes th
 import asyncio
 import logging
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 import grpc
@@ -20,7 +20,8 @@ from h2.config import H2Configuration
 
 from actors.background import Background
 from actors.grpc_http2.client_call import CallFailed, ClientCall
-from actors.grpc_http2.connection import Connection, Headers, Settings
+from actors.grpc_http2.connection import Connection, Settings
+from actors.grpc_http2.links import Headers
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class GrpcClient:
         told = {":method": "POST", ":scheme": parts.scheme, ":authority": parts.netloc.rpartition("@")[2]}
         told |= {"te": "trailers", "content-type": "application/grpc", "grpc-accept-encoding": "identity"}
         self._headers = [(name.encode(), value.encode()) for name, value in (told | dict(metadata)).items()]
-        self._connections: dict[_ClientConnection, None] = {}
+        self._connections: dict[ClientConnection, None] = {}
         self._connecting = asyncio.Lock()
         self._background = Background(logger, "watching connections of gRPC failed")
 
@@ -68,8 +69,8 @@ class GrpcClient:
         for connection in tuple(self._connections):
             connection.close()
 
-    async def _connect(self) -> "_ClientConnection":
-        connection = _ClientConnection(self, self._message_bytes_max, self._window_bytes)
+    async def _connect(self) -> "ClientConnection":
+        connection = ClientConnection(self._forget, self._message_bytes_max, self._window_bytes)
         name = self._host if self._tls is not None else None
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
@@ -91,7 +92,7 @@ class GrpcClient:
         self._connections[connection] = None
         return connection
 
-    def forget(self, connection: "_ClientConnection") -> None:
+    def _forget(self, connection: "ClientConnection") -> None:
         self._connections.pop(connection, None)
 
     async def _watch(self) -> None:
@@ -102,17 +103,17 @@ class GrpcClient:
                 connection.watch(loop.time(), _QUIET_SECONDS, _SILENT_SECONDS)
 
 
-class _ClientConnection(Connection[ClientCall]):
-    """greeted: set when the peer has told its settings, or the connection has ended."""
+class ClientConnection(Connection[ClientCall]):
+    """greeted: set when the peer has told its settings, or the connection has ended. forget: called at the end."""
 
-    def __init__(self, owner: GrpcClient, message_bytes_max: int, window_bytes: int) -> None:
+    def __init__(self, forget: Callable[["ClientConnection"], None], message_bytes_max: int, window_bytes: int) -> None:
         settings: Settings = {
             _CODE.ENABLE_PUSH: 0,
             _CODE.INITIAL_WINDOW_SIZE: window_bytes,
             _CODE.MAX_FRAME_SIZE: _FRAME_BYTES_MAX,
         }
         super().__init__(_CONFIG, settings, _BYTES_OF_A_UNIT)
-        self._owner, self._message_bytes_max, self._receive_bytes = owner, message_bytes_max, window_bytes
+        self._forget, self._message_bytes_max, self._receive_bytes = forget, message_bytes_max, window_bytes
         self.greeted = asyncio.Event()
 
     @property
@@ -158,4 +159,4 @@ class _ClientConnection(Connection[ClientCall]):
 
     def closed(self) -> None:
         self.greeted.set()
-        self._owner.forget(self)
+        self._forget(self)

@@ -14,8 +14,8 @@ from urllib.parse import unquote
 
 import grpc
 
-from actors.grpc_http2.connection import Headers, Link
-from actors.grpc_http2.frames import Message, MessageCutter, Outgoing, TooLong, joined
+from actors.grpc_http2.frames import Message, MessageCutter, Outgoing, TooLong
+from actors.grpc_http2.links import CallLink, Headers, joined
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -33,7 +33,7 @@ class ClientCall:
 
     def __init__(
         self,
-        link: "Link[ClientCall]",
+        link: "CallLink[ClientCall]",
         stream: int,
         window_bytes: int,
         message_bytes_max: int,
@@ -81,7 +81,7 @@ class ClientCall:
         self._messages = []
         self.fail("closed")
 
-    # --- what the connection tells (connection.Call)
+    # --- what the connection tells (links.GrpcCall)
 
     @property
     def is_half_closed(self) -> bool:

@@ -10,7 +10,7 @@ Not here: what a call is (server_call.py, client_call.py), who begins calls (ser
 """
 
 import asyncio
-from typing import Any, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import h2.connection
 import h2.errors
@@ -20,6 +20,7 @@ import h2.settings
 from h2.config import H2Configuration
 
 from actors.grpc_http2 import frames
+from actors.grpc_http2.links import GrpcCall
 
 UNITS_A_PASS = 1_000  # Of about a microsecond each.
 _UNITS_OF_H2, _UNITS_OF_HEADERS = 50, 400
@@ -29,66 +30,7 @@ _HEADERS, _CONTINUATION, _END_HEADERS = 1, 9, 4
 _STREAM_MASK = 0x7FFFFFFF
 _INITIAL_WINDOW_SIZE = h2.settings.SettingCodes.INITIAL_WINDOW_SIZE
 Settings = dict[h2.settings.SettingCodes, int]
-Headers = list[tuple[bytes, bytes]]
-
-
-class Call(Protocol):
-    """One call, as its connection sees it. window_bytes: what the peer lets us send of it; receivable_bytes: what it
-    may send."""
-
-    stream: int
-    window_bytes: int
-    receivable_bytes: int
-    out: frames.Outgoing
-
-    @property
-    def is_half_closed(self) -> bool:
-        """Whether the peer has closed its side."""
-
-    def take(self, data: bytes | memoryview, counted: int) -> None:
-        """Take data of the peer. counted: how much of the call's window it took."""
-
-    def take_end(self) -> None:
-        """Note that the peer has closed its side."""
-
-    def start(self) -> Headers | None:
-        """Return the headers that have to go before anything else, once."""
-
-    def trailers(self) -> Headers | None:
-        """Return what ends our side, behind all that was written; None: it stays open."""
-
-    def sent(self) -> None:
-        """Note that all that was written has gone."""
-
-    def over(self) -> None:
-        """Note that nothing more is sent or received."""
-
-    def left(self, text: str) -> None:
-        """Note that the peer or the connection has broken the call off."""
-
-
-OneCall = TypeVar("OneCall", bound=Call)
-
-
-ThatCall = TypeVar("ThatCall", contravariant=True)
-
-
-class Link(Protocol[ThatCall]):
-    """The connection of a call, as the call sees it."""
-
-    peer: str
-
-    def schedule(self, call: ThatCall) -> None:
-        """Send what the call has, at the end of this pass of the loop."""
-
-    def send(self, call: ThatCall) -> None:
-        """Send what the call has, as far as the windows allow."""
-
-    def grant(self, call: ThatCall, size: int) -> None:
-        """Let the peer send so many bytes more of this call."""
-
-    def reset(self, call: ThatCall) -> None:
-        """Break the call off, without a status."""
+OneCall = TypeVar("OneCall", bound=GrpcCall)
 
 
 class Connection(asyncio.Protocol, Generic[OneCall]):
@@ -322,7 +264,7 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         self._http.close_connection(code)
         raise h2.exceptions.ProtocolError(code.name)
 
-    # --- frames that go (Link)
+    # --- frames that go (links.CallLink)
 
     def schedule(self, call: OneCall) -> None:
         self._sending[call] = None

@@ -4,10 +4,9 @@ Implements: RFC 9113, sections 4.1 (a frame's head), 6.1 (DATA) and 6.9 (WINDOW_
 (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md), "Length-Prefixed-Message".
 The library h2 takes 49 µs for a frame of data, so those frames and their windows are cut and made here; it does the
 rest: settings, headers, pings, resets.
-Not here: who reads and writes them (client.py, connection.py).
+Not here: who reads and writes them (connection.py).
 """
 
-import asyncio
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -98,11 +97,6 @@ class MessageCutter:
                 messages.append((bool(compressed), bytes(view[begins:at])))
         del body[:at]
         return messages
-
-
-async def joined(message: Message) -> bytes:
-    """Return a message as one piece. A large one is joined beside the loop: 20 MB of it take 10 ms."""
-    return message if isinstance(message, bytes) else await asyncio.to_thread(b"".join, message)
 
 
 class Outgoing:

@@ -9,6 +9,7 @@ Not here: a call (server_call.py), frames (connection.py).
 """
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import Sequence
@@ -81,19 +82,18 @@ class GrpcServer:
             listening.close()
         for connection in tuple(self._connections):
             connection.leave()
-        tasks = [call.task for connection in self._connections for call in connection.calls if call.task is not None]
         if self._connections and grace:
             self._empty.clear()
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace):
                     await self._empty.wait()
-            except TimeoutError:
-                pass
-        for connection in tuple(self._connections):
-            connection.close()
+        tasks = [call.task for connection in self._connections for call in connection.calls if call.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # Their ends go out with the next pass of the loop.
+        for connection in tuple(self._connections):
+            connection.close()
         await self._watching.stop()
         self._stopped.set()
 

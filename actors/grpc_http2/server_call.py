@@ -20,8 +20,8 @@ from urllib.parse import quote
 
 import grpc
 
-from actors.grpc_http2.connection import Headers, Link
-from actors.grpc_http2.frames import Message, MessageCutter, Outgoing, TooLong, joined
+from actors.grpc_http2.frames import Message, MessageCutter, Outgoing, TooLong
+from actors.grpc_http2.links import CallLink, Headers, joined
 
 BATCH_BYTES = 16 * 1024
 WINDOW_BYTES = 64 * 1024 - 1  # That a client may send before a handler reads.
@@ -42,7 +42,7 @@ class ServerCall:
     """Belongs to one connection and event loop. window_bytes: what the client lets us send of this call."""
 
     def __init__(
-        self, link: "Link[ServerCall]", stream: int, headers: Headers, window_bytes: int, message_bytes_max: int
+        self, link: "CallLink[ServerCall]", stream: int, headers: Headers, window_bytes: int, message_bytes_max: int
     ) -> None:
         self._link, self.stream, self.window_bytes = link, stream, window_bytes
         self.path, self._metadata, seconds, self._encoding = _read(headers)

@@ -11,7 +11,8 @@ import h2.events
 import h2.settings
 from h2.config import H2Configuration
 
-from actors.grpc_http2.connection import Connection, Headers, Settings
+from actors.grpc_http2.connection import Connection, Settings
+from actors.grpc_http2.links import Headers
 from actors.grpc_http2.server_call import WINDOW_BYTES, ServerCall
 
 CALLS_MAX = 1_000

@@ -18,7 +18,13 @@ SHARED = (
 # Contexts, lowest level first. A context may import lower levels and shared files, never its own level.
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("methods",),  # The vocabulary of JSON-RPC methods: what there is, what it costs, which parameters it takes.
-    ("local_servers", "storage", "telemetry", "http_server"),  # What every process of the product stands on.
+    (
+        "local_servers",
+        "storage",
+        "telemetry",
+        "http_server",
+        "grpc_http2",
+    ),  # What every process of the product stands on.
     (
         "identity",
         "idempotency",
@@ -83,6 +89,8 @@ OPEN = {
     },
     "storage": {"connections", "schema"},
     "telemetry": {"figures", "logs", "metrics", "metrics_page", "traces", "tracing"},
+    # gRPC on both sides: servers, clients, and their calls.
+    "grpc_http2": {"client", "client_call", "server"},
     "http_server": {"backlog", "choice", "exchange", "responses", "unfinished_messages", "websocket"},
     # Pure rules of credentials, used by the doors, and the port of their store, used by the owners of accounts.
     "identity": {

@@ -1,0 +1,72 @@
+"""What a connection of gRPC and its calls ask of each other, whichever side they are on.
+
+Not here: what they do (connection.py, server_call.py, client_call.py).
+"""
+
+import asyncio
+from typing import Protocol, TypeVar
+
+from actors.grpc_http2.frames import Message, Outgoing
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class GrpcCall(Protocol):
+    """One call, as its connection sees it. window_bytes: what the peer lets us send of it; receivable_bytes: what it
+    may send."""
+
+    stream: int
+    window_bytes: int
+    receivable_bytes: int
+    out: Outgoing
+
+    @property
+    def is_half_closed(self) -> bool:
+        """Whether the peer has closed its side."""
+
+    def take(self, data: bytes | memoryview, counted: int) -> None:
+        """Take data of the peer. counted: how much of the call's window it took."""
+
+    def take_end(self) -> None:
+        """Note that the peer has closed its side."""
+
+    def start(self) -> Headers | None:
+        """Return the headers that have to go before anything else, once."""
+
+    def trailers(self) -> Headers | None:
+        """Return what ends our side, behind all that was written; None: it stays open."""
+
+    def sent(self) -> None:
+        """Note that all that was written has gone."""
+
+    def over(self) -> None:
+        """Note that nothing more is sent or received."""
+
+    def left(self, text: str) -> None:
+        """Note that the peer or the connection has broken the call off."""
+
+
+OneCall = TypeVar("OneCall", contravariant=True)
+
+
+class CallLink(Protocol[OneCall]):
+    """The connection of a call, as the call sees it."""
+
+    peer: str
+
+    def schedule(self, call: OneCall) -> None:
+        """Send what the call has, at the end of this pass of the loop."""
+
+    def send(self, call: OneCall) -> None:
+        """Send what the call has, as far as the windows allow."""
+
+    def grant(self, call: OneCall, size: int) -> None:
+        """Let the peer send so many bytes more of this call."""
+
+    def reset(self, call: OneCall) -> None:
+        """Break the call off, without a status."""
+
+
+async def joined(message: Message) -> bytes:
+    """Return a message as one piece. A large one is joined beside the loop: 20 MB of it take 10 ms."""
+    return message if isinstance(message, bytes) else await asyncio.to_thread(b"".join, message)
