@@ -10,6 +10,7 @@ import grpc
 import httpx
 import pytest
 
+from actors.grpc_http2.server import GrpcServer
 from actors.launch.front import installation as front
 from actors.launch.front.config import GRPC_REQUEST_BYTES_MAX, RATE_SECONDS
 from bench.systems import free_port
@@ -19,12 +20,12 @@ from .fronts import Replica
 
 
 class GrpcReplica:
-    """A gRPC server that Serve's health check finds well. Messages of one stream come back; another has 64 MB."""
+    """The gRPC server of a replica, which Serve finds well. Messages of one stream come back; another has 64 MB."""
 
     def __init__(self, check_seconds: float = 0.0) -> None:
         self.pings = self.checks = self.poured = 0
         self._check_seconds = check_seconds
-        self.server = grpc.aio.server()
+        self.server = GrpcServer(4 << 20)
         healthz = grpc.unary_unary_rpc_method_handler(self._healthz)
         self.server.add_generic_rpc_handlers(
             (
@@ -50,15 +51,15 @@ class GrpcReplica:
         self.pings += 1
         return request
 
-    async def _echo(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+    async def _echo(self, requests: AsyncIterator[bytes], context: Any) -> None:
         await context.send_initial_metadata((("x-began", "yes"),))
         async for request in requests:
-            yield request
+            await context.write(request)
 
-    async def _pour(self, _requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+    async def _pour(self, _requests: AsyncIterator[bytes], context: Any) -> None:
         await context.send_initial_metadata((("x-began", "yes"),))
         for _ in range(1_000):
-            yield b"x" * 64_000
+            await context.write(b"x" * 64_000)
             self.poured += 1
 
 
