@@ -152,11 +152,6 @@ class ClientConnection(Connection[ClientCall]):
                 call.left("the peer closes the connection")
         self._close_if_done()
 
-    def broke(self) -> None:
-        for call in self.calls:
-            self._drop(call)
-            call.left("the peer breaks rules of HTTP/2")
-
     def closed(self) -> None:
         self.greeted.set()
         self._forget(self)

@@ -44,6 +44,7 @@ class ClientCall:
         self._messages: list[Message] = []
         self._receive_bytes = self.receivable_bytes = receive_bytes
         self._ungranted_bytes = 0
+        self.counted_by_h2 = 0
         self._is_reading = False
         self.out = Outgoing()
         self._end: CallFailed | None = None
@@ -104,7 +105,12 @@ class ClientCall:
         elif self._is_reading:
             self._grant()
 
+    @property
+    def is_plain(self) -> bool:
+        return self._end is None
+
     def take_end(self) -> None:
+        self._link.reset(self)  # Our side is open still.
         self._finish(grpc.StatusCode.UNKNOWN, "the peer ended the call without a status")
 
     def take_headers(self, headers: Mapping[str, str]) -> None:

@@ -26,6 +26,7 @@ UNITS_A_PASS = 1_000  # Of about a microsecond each.
 _UNITS_OF_H2, _UNITS_OF_HEADERS = 50, 400
 FLUSH_BYTES = 256 * 1024
 CONNECTION_WINDOW_BYTES = 16 << 20  # Given again at once: what calls may hold is limited by their own windows.
+_CLOSE_SECONDS = 10.0
 _HEADERS, _CONTINUATION, _END_HEADERS = 1, 9, 4
 _STREAM_MASK = 0x7FFFFFFF
 _INITIAL_WINDOW_SIZE = h2.settings.SettingCodes.INITIAL_WINDOW_SIZE
@@ -57,6 +58,7 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         self._ungranted_bytes = 0
         self.heard_at = self._loop.time()
         self._pinged_at: float | None = None
+        self._closing: asyncio.TimerHandle | None = None
 
     @property
     def has_greeted(self) -> bool:
@@ -76,8 +78,8 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         self._transport = transport
         self.peer = _peer(transport.get_extra_info("peername"))
         self._http.initiate_connection()
-        more = CONNECTION_WINDOW_BYTES - frames.WINDOW_AT_FIRST
-        self._transport.write(self._http.data_to_send() + frames.window_update(0, more))
+        self._http.increment_flow_control_window(CONNECTION_WINDOW_BYTES - frames.WINDOW_AT_FIRST)
+        self._transport.write(self._http.data_to_send())
 
     def data_received(self, data: bytes) -> None:
         self.heard_at, self._pinged_at = self._loop.time(), None
@@ -89,12 +91,18 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         return False  # Closes the transport; a client that has no more to say cannot grant windows either.
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._end("the connection was lost" if error is None else type(error).__name__)
+        if self._closing is not None:
+            self._closing.cancel()
+        self.closed()
+
+    def _end(self, text: str) -> None:
+        """End all calls; nothing is taken or sent any more."""
         self._is_ended = True
         calls, self._calls, self._rest = self.calls, {}, b""
         self._sending.clear()
         for call in calls:
-            call.left("the connection was lost" if error is None else type(error).__name__)
-        self.closed()
+            call.left(text)
 
     def closed(self) -> None:
         """Called once, when the connection has ended."""
@@ -116,8 +124,10 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
             self._close_if_done()
 
     def close(self) -> None:
-        if not self._is_ended and self._transport is not None:
+        """Close behind what was written; whoever does not take it within a while is cut off."""
+        if self._transport is not None and self._closing is None:
             self._transport.close()
+            self._closing = self._loop.call_later(_CLOSE_SECONDS, self._transport.abort)
 
     def watch(self, now: float, quiet_seconds: float, silent_seconds: float) -> None:
         """Ask a client with calls that was quiet for so long for a sign; without one for so long it is cut off."""
@@ -142,10 +152,12 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
             is_all = self._take_frames()
         except h2.exceptions.H2Error:
             self._transport.write(self._http.data_to_send())  # Its reason.
-            self._transport.close()
-            self._rest = b""
-            self.broke()
+            self._end("the peer breaks rules of HTTP/2")
+            self.close()
             return
+        except BaseException:
+            self._transport.abort()  # A fault of ours must not leave a connection that is read no more.
+            raise
         if not is_all:
             if not was_waiting:
                 self._transport.pause_reading()
@@ -186,12 +198,9 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
     def _take_plain(self, kind: int, flags: int, stream: int, data: bytes, begins: int, length: int) -> bool:
         """Take a frame without h2, if it is plain data of a call, or a window of one. False: h2 takes it."""
         call = self._calls.get(stream)
-        if kind == frames.DATA and call is not None and not flags & ~frames.END_STREAM and not call.is_half_closed:
-            call.receivable_bytes -= length
-            if call.receivable_bytes < 0:
-                self._fail(h2.errors.ErrorCodes.FLOW_CONTROL_ERROR)
+        if kind == frames.DATA and call is not None and call.is_plain and not flags & ~frames.END_STREAM:
+            self._take_data(call, memoryview(data)[begins : begins + length], length)
             self._count(length)
-            call.take(memoryview(data)[begins : begins + length], length)
             if flags:  # The end of the client's side is for h2 as well, which keeps the state of the call.
                 self._take_events(self._http.receive_data(frames.HEAD.pack(0, 0, frames.DATA, flags, stream)))
             return True
@@ -206,20 +215,36 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
             return False  # An error, which h2 names.
         if call is None:
             self._window_bytes += grown
+            self._go_on_sending()
         else:
-            call.window_bytes += grown
-        if max(self._window_bytes, 0 if call is None else call.window_bytes) > frames.WINDOW_MAX:
+            self._let_send(call, grown)
+        if self._window_bytes > frames.WINDOW_MAX:
             self._fail(h2.errors.ErrorCodes.FLOW_CONTROL_ERROR)
-        self._go_on_sending()
         return True
+
+    def _take_data(self, call: OneCall, data: bytes | memoryview, counted: int) -> None:
+        call.receivable_bytes -= counted
+        if call.receivable_bytes < 0:
+            self._fail(h2.errors.ErrorCodes.FLOW_CONTROL_ERROR)
+        call.take(data, counted)
+
+    def _let_send(self, call: OneCall, grown: int) -> None:
+        call.window_bytes += grown
+        if call.window_bytes > frames.WINDOW_MAX:
+            self._fail(h2.errors.ErrorCodes.FLOW_CONTROL_ERROR)
+        if call.out.bytes:
+            self.schedule(call)
 
     def _take_events(self, events: list[h2.events.Event]) -> None:
         for event in events:
             match event:
-                case h2.events.DataReceived():  # With padding, or of a call that has ended here.
-                    self._http.acknowledge_received_data(event.flow_controlled_length or 0, event.stream_id)
-                    if (call := self._calls.get(event.stream_id)) is not None:
-                        call.take(event.data or b"", 0)
+                case h2.events.DataReceived():  # With padding, of a call with a length, or of one that has ended here.
+                    counted = event.flow_controlled_length or 0
+                    if (call := self._calls.get(event.stream_id)) is None:
+                        self._http.acknowledge_received_data(counted, event.stream_id)
+                    else:
+                        call.counted_by_h2 += counted
+                        self._take_data(call, event.data or b"", counted)
                 case h2.events.StreamEnded():
                     if (call := self._calls.get(event.stream_id)) is not None:
                         call.take_end()
@@ -239,19 +264,13 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         """Take the peer's word that it goes: no call begins here any more; those up to this one go on."""
         self.leave()
 
-    def broke(self) -> None:
-        """Called when the peer has broken a rule of HTTP/2; the connection closes."""
-
     def take_settings(self, event: h2.events.RemoteSettingsChanged) -> None:
         changed = event.changed_settings.get(_INITIAL_WINDOW_SIZE)
         if changed is not None:
             grown = changed.new_value - self._stream_window_bytes
             self._stream_window_bytes = changed.new_value
             for call in self.calls:
-                call.window_bytes += grown
-                if call.window_bytes > frames.WINDOW_MAX:
-                    self._fail(h2.errors.ErrorCodes.FLOW_CONTROL_ERROR)
-        self._go_on_sending()
+                self._let_send(call, grown)
 
     def _count(self, length: int) -> None:
         """Grant the connection's own window again at once: what calls may hold is limited by theirs."""
@@ -277,8 +296,14 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         self._send()
 
     def grant(self, call: OneCall, size: int) -> None:
-        if not self._is_ended:
-            self._transport.write(frames.window_update(call.stream, size))
+        if self._is_ended:
+            return
+        if by_h2 := min(size, call.counted_by_h2):  # h2 grants what it has counted, of call and connection.
+            call.counted_by_h2 -= by_h2
+            self._http.acknowledge_received_data(by_h2, call.stream)
+            self._transport.write(self._http.data_to_send())
+        if size > by_h2:
+            self._transport.write(frames.window_update(call.stream, size - by_h2))
 
     def reset(self, call: OneCall) -> None:
         if not self._is_ended:
@@ -325,7 +350,8 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
                 parts += out.frames(call.stream, size, self._http.max_outbound_frame_size)
         del self._sending[call]
         if out.bytes:
-            self._sending[call] = None  # Behind the others.
+            if call.window_bytes > 0:  # Otherwise it goes on when its window grows.
+                self._sending[call] = None  # Behind the others.
         elif (trailers := call.trailers()) is None:
             call.sent()
         else:
@@ -343,7 +369,7 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
 
     def _close_if_done(self) -> None:
         if self._is_leaving and not self._calls and not self._is_ended:
-            self._transport.close()
+            self.close()
 
 
 def _peer(address: Any) -> str:

@@ -13,16 +13,21 @@ Headers = list[tuple[bytes, bytes]]
 
 class GrpcCall(Protocol):
     """One call, as its connection sees it. window_bytes: what the peer lets us send of it; receivable_bytes: what it
-    may send."""
+    may send; counted_by_h2: of what it has sent and was not granted again, what h2 has counted."""
 
     stream: int
     window_bytes: int
     receivable_bytes: int
+    counted_by_h2: int
     out: Outgoing
 
     @property
     def is_half_closed(self) -> bool:
         """Whether the peer has closed its side."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its data need not pass through h2."""
 
     def take(self, data: bytes | memoryview, counted: int) -> None:
         """Take data of the peer. counted: how much of the call's window it took."""

@@ -46,11 +46,12 @@ class ServerCall:
     ) -> None:
         self._link, self.stream, self.window_bytes = link, stream, window_bytes
         self.path, self._metadata, seconds, self._encoding = _read(headers)
+        self._has_length = any(name == b"content-length" for name, _ in headers)
         self._cutter = MessageCutter(message_bytes_max)
         self._message_bytes_max = message_bytes_max
         self._received: deque[tuple[bool, Message]] = deque()
         self.receivable_bytes = WINDOW_BYTES  # That the client may still send.
-        self._ungranted_bytes = 0
+        self._ungranted_bytes = self.counted_by_h2 = 0
         self._has_all = False  # The client has closed its side.
         self._news = asyncio.Event()
         self._is_reading = False
@@ -173,6 +174,11 @@ class ServerCall:
     def is_half_closed(self) -> bool:
         """Whether the client has closed its side."""
         return self._has_all
+
+    @property
+    def is_plain(self) -> bool:
+        """h2 compares a content-length with the data that it has seen."""
+        return not self._has_all and not self._has_length
 
     def take(self, data: bytes | memoryview, counted: int) -> None:
         """Take data of the client. counted: how much of its window, which `grant` gives back."""

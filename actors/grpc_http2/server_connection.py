@@ -57,7 +57,8 @@ class ServerConnection(Connection[ServerCall]):
             return
         told = dict(headers)
         refusal = None if told.get(b":method") == b"POST" else _METHOD_NOT_ALLOWED
-        if not told.get(b"content-type", b"").startswith(b"application/grpc"):
+        kind, _, _ = told.get(b"content-type", b"").partition(b";")
+        if kind != b"application/grpc" and not kind.startswith(b"application/grpc+"):
             refusal = refusal or _UNSUPPORTED_TYPE
         if refusal is not None:
             self._http.send_headers(stream, refusal, end_stream=True)

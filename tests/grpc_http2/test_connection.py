@@ -15,7 +15,7 @@ from tests.grpc_http2.raw_peer import RawPeer, connected
 from tests.grpc_http2.servers import SERVICE, Methods, framed, serving, until
 
 ECHO, POUR, UPPER = (f"/{SERVICE}/{name}" for name in ("Echo", "Pour", "Upper"))
-ENDED, RESET = h2.events.StreamEnded, h2.events.StreamReset
+ENDED = h2.events.StreamEnded
 GONE = h2.events.ConnectionTerminated
 
 

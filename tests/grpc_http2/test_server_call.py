@@ -10,7 +10,6 @@ from tests.grpc_http2.raw_peer import connected
 from tests.grpc_http2.servers import SERVICE, Methods
 
 ECHO, POUR, UPPER = (f"/{SERVICE}/{name}" for name in ("Echo", "Pour", "Upper"))
-ENDED, RESET = h2.events.StreamEnded, h2.events.StreamReset
 GONE = h2.events.ConnectionTerminated
 
 
