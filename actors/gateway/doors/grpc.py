@@ -91,10 +91,11 @@ class GrpcDoor:
     def is_up(self) -> bool:
         return self._service.is_up
 
-    async def answer(self, rpc: api.Rpc, request: bytes, context: Context) -> bytes:
+    async def answer(self, rpc: api.Rpc, requests: AsyncIterator[bytes], context: Context) -> bytes:
+        proof, explain, _ = await self._caller(rpc, context)
+        request = await _only(requests, context)  # Afterwards: decompressing a stranger's request is work as well.
         if len(request) > _REQUEST_BYTES_MAX:
             await _abort(context, _TOO_LARGE)
-        proof, explain, _ = await self._caller(rpc, context)
         return await self._service.answer(rpc, request, context, proof, explain)
 
     async def subscribe(self, rpc: api.Rpc, requests: AsyncIterator[bytes], context: Context) -> None:
@@ -213,10 +214,9 @@ def _handler(rpc: api.Rpc) -> "grpc.RpcMethodHandler[Any, Any]":
         return grpc.stream_stream_rpc_method_handler(subscribe)
 
     async def answer(requests: AsyncIterator[bytes], context: Context) -> bytes:
-        request = await _only(requests, context)
         if _door is None:
             await _abort(context, _refusal)
-        return await _door.answer(rpc, request, context)
+        return await _door.answer(rpc, requests, context)
 
     return grpc.stream_unary_rpc_method_handler(answer)
 

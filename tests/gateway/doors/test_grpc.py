@@ -12,6 +12,7 @@ from actors.errors import Err, Refusal
 from actors.gateway.doors import grpc as door_grpc
 from actors.gateway.doors.grpc import GrpcDoor, add_services, open_grpc
 from actors.geyser_proto import api, geyser_pb2
+from actors.grpc_http2 import server_call
 from actors.grpc_http2.server import GrpcServer
 from tests.gateway.world import World, a_world
 
@@ -172,6 +173,21 @@ async def test_a_call_without_a_request_ends(opened: Open, path: str) -> None:
     assert await call.code() is grpc.StatusCode.INTERNAL
     assert "no request" in await call.details()
     assert opened.service.proofs == []
+
+
+@pytest.mark.threat(35)
+async def test_the_request_of_a_stranger_is_not_read(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threat 35: a kilobyte of a compressed request becomes a megabyte, and is work for nobody who pays."""
+    asked = list[int]()
+    inflate = server_call._inflate
+    monkeypatch.setattr(server_call, "_inflate", lambda *what: asked.append(len(what[0])) or inflate(*what))
+    call = opened.channel.unary_unary(api.GET_SLOT.path)
+    for metadata in ((), (("x-token", "wrong"),)):
+        refused: Any = call(bytes(900_000), metadata=metadata, compression=grpc.Compression.Gzip, timeout=20)
+        assert await refused.code() is grpc.StatusCode.UNAUTHENTICATED
+    assert not asked
+    payer: Any = call(bytes(900_000), metadata=(("x-token", KEY),), compression=grpc.Compression.Gzip, timeout=20)
+    assert await payer.code() is grpc.StatusCode.OK and len(asked) == 1
 
 
 async def test_before_the_door_is_open_calls_may_be_tried_again(opened: Open) -> None:
