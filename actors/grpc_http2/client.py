@@ -22,6 +22,7 @@ from actors.background import Background
 from actors.grpc_http2.client_call import CallFailed, ClientCall
 from actors.grpc_http2.connection import Connection, Settings
 from actors.grpc_http2.links import Headers
+from actors.grpc_http2.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +113,7 @@ class ClientConnection(Connection[ClientCall]):
             _CODE.INITIAL_WINDOW_SIZE: window_bytes,
             _CODE.MAX_FRAME_SIZE: _FRAME_BYTES_MAX,
         }
-        super().__init__(_CONFIG, settings, _BYTES_OF_A_UNIT)
+        super().__init__(_CONFIG, settings, _BYTES_OF_A_UNIT, Turns())
         self._forget, self._message_bytes_max, self._receive_bytes = forget, message_bytes_max, window_bytes
         self.greeted = asyncio.Event()
 

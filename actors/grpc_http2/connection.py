@@ -5,6 +5,7 @@ a connection have written in a pass of the loop go out in one write, several in 
 nor a system call of its own.
 A pass takes as much from the peer as UNITS_A_PASS allows; the rest waits, and meanwhile nothing is read. A flush writes
 FLUSH_BYTES at most, and nothing while the socket is full.
+Connections that wait for their next pass may share it (turns.py).
 When full: what calls have written waits in them, and so do their writers.
 Not here: what a call is (server_call.py, client_call.py), who begins calls (server.py, client.py).
 """
@@ -21,11 +22,15 @@ from h2.config import H2Configuration
 
 from actors.grpc_http2 import frames
 from actors.grpc_http2.links import GrpcCall
+from actors.grpc_http2.turns import Turns
 
 UNITS_A_PASS = 1_000  # Of about a microsecond each.
 _UNITS_OF_H2, _UNITS_OF_HEADERS = 50, 400
+_UNITS_OF_WINDOW = 2  # Of each call, when its peer changes the windows of all.
 FLUSH_BYTES = 256 * 1024
 CONNECTION_WINDOW_BYTES = 16 << 20  # Given again at once: what calls may hold is limited by their own windows.
+# Answers to pings, settings and refused calls that the peer does not read: beyond that, its connection is cut off.
+ANSWERS_BYTES_MAX = 1 << 20
 _CLOSE_SECONDS = 10.0
 _HEADERS, _CONTINUATION, _END_HEADERS = 1, 9, 4
 _STREAM_MASK = 0x7FFFFFFF
@@ -35,14 +40,15 @@ OneCall = TypeVar("OneCall", bound=GrpcCall)
 
 
 class Connection(asyncio.Protocol, Generic[OneCall]):
-    """settings: what we tell the peer. bytes_of_a_unit: data that is taken in a microsecond, at the least."""
+    """settings: what we tell the peer. bytes_of_a_unit: data that is taken in a microsecond, at the least. turns: of
+    the connections that share the passes of the loop."""
 
-    def __init__(self, config: H2Configuration, settings: Settings, bytes_of_a_unit: int) -> None:
+    def __init__(self, config: H2Configuration, settings: Settings, bytes_of_a_unit: int, turns: Turns) -> None:
         self._http = h2.connection.H2Connection(config)
         is_client = bool(config.client_side)
         self._http.local_settings = h2.settings.Settings(client=is_client, initial_values=settings)
         self._frame_bytes_max = settings[h2.settings.SettingCodes.MAX_FRAME_SIZE]
-        self._bytes_of_a_unit = bytes_of_a_unit
+        self._bytes_of_a_unit, self._turns = bytes_of_a_unit, turns
         self.peer = "unknown"
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
@@ -80,6 +86,8 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         self._http.initiate_connection()
         self._http.increment_flow_control_window(CONNECTION_WINDOW_BYTES - frames.WINDOW_AT_FIRST)
         self._transport.write(self._http.data_to_send())
+        if self._is_leaving:  # The server was told to stop between the two calls of a connection that is accepted.
+            self.close()
 
     def data_received(self, data: bytes) -> None:
         self.heard_at, self._pinged_at = self._loop.time(), None
@@ -94,6 +102,9 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         self._end("the connection was lost" if error is None else type(error).__name__)
         if self._closing is not None:
             self._closing.cancel()
+        # h2 refers to itself in here. Without it the state of a connection would stay until a rare pass of the garbage
+        # collector, which holds the loop for so much longer.
+        self._http._frame_dispatch_table.clear()
         self.closed()
 
     def _end(self, text: str) -> None:
@@ -120,8 +131,9 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         """Take no more calls; the connection closes with its last one."""
         if not self._is_leaving and not self._is_ended:
             self._is_leaving = True
-            self._transport.write(frames.goaway(self._last_stream))
-            self._close_if_done()
+            if self._transport is not None:
+                self._transport.write(frames.goaway(self._last_stream))
+                self._close_if_done()
 
     def close(self) -> None:
         """Close behind what was written; whoever does not take it within a while is cut off."""
@@ -162,11 +174,13 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
             if not was_waiting:
                 self._transport.pause_reading()
             self._is_waiting = True
-            self._loop.call_soon(self._take)
+            self._turns.wait(self._take)
         elif was_waiting:
             self._transport.resume_reading()
         if answer := self._http.data_to_send():
             self._transport.write(answer)
+            if self._is_full and self._transport.get_write_buffer_size() > ANSWERS_BYTES_MAX:
+                self._transport.abort()
         self._close_if_done()
 
     def _take_frames(self) -> bool:
@@ -190,7 +204,12 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
                 units -= _UNITS_OF_HEADERS if kind == _HEADERS else _UNITS_OF_H2
                 if kind in (_HEADERS, _CONTINUATION):
                     self._is_inside_headers = not flags & _END_HEADERS
-                self._take_events(self._http.receive_data(data[at : begins + length]))
+                frame = data[at : begins + length]
+                if kind == frames.SETTINGS and length and not length % frames.SETTING_BYTES and not stream:
+                    units -= _UNITS_OF_WINDOW * len(self._calls)
+                    told = frames.known_settings(frame[frames.HEAD.size :])
+                    frame = frames.HEAD.pack(0, len(told), kind, flags, 0) + told
+                self._take_events(self._http.receive_data(frame))
             at = begins + length
         self._rest = data[at:]
         return units > 0 or not self._rest

@@ -1,7 +1,7 @@
 """Frames of HTTP/2 with plain data, and the messages of gRPC in them. Pure.
 
-Implements: RFC 9113, sections 4.1 (a frame's head), 6.1 (DATA) and 6.9 (WINDOW_UPDATE); the gRPC protocol over HTTP/2
-(github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md), "Length-Prefixed-Message".
+Implements: RFC 9113, sections 4.1 (a frame's head), 6.1 (DATA), 6.5 (SETTINGS) and 6.9 (WINDOW_UPDATE); the gRPC
+protocol over HTTP/2 (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md), "Length-Prefixed-Message".
 The library h2 takes 49 µs for a frame of data, so those frames and their windows are cut and made here; it does the
 rest: settings, headers, pings, resets.
 Not here: who reads and writes them (connection.py).
@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 HEAD = struct.Struct(">HBBBI")  # Length in two parts, kind, flags, stream.
-DATA, GOAWAY, WINDOW_UPDATE = 0, 7, 8
+DATA, SETTINGS, GOAWAY, WINDOW_UPDATE = 0, 4, 7, 8
 END_STREAM = 1
 GREETING_BYTES = 24  # What a client sends first.
 PREFIX = struct.Struct(">BI")  # Of each message: whether it is compressed, and its length.
@@ -20,6 +20,10 @@ LARGE_BYTES = 1 << 20
 WINDOW_AT_FIRST = 65_535
 WINDOW_MAX = (1 << 31) - 1
 GROWN = struct.Struct(">I")  # The payload of WINDOW_UPDATE.
+_SETTING = struct.Struct(">HI")  # Of the payload of SETTINGS.
+SETTING_BYTES = _SETTING.size
+_KNOWN_SETTINGS = frozenset((1, 2, 3, 4, 5, 6, 8))  # That h2 acts upon.
+_TABLE_SIZE, _TABLE_BYTES_MAX = 1, 4_096  # HPACK's default. h2 searches a table from its begin to its end.
 LAST_STREAM = struct.Struct(">II")  # The payload of GOAWAY begins with it, and with a reason.
 _WINDOW_UPDATE_FRAME = struct.Struct(">HBBBII")
 _GOAWAY_FRAME = struct.Struct(">HBBBIII")
@@ -40,6 +44,18 @@ def goaway(last_stream: int) -> bytes:
 
 def data_head(length: int, stream: int) -> bytes:
     return HEAD.pack(length >> 8, length & 0xFF, DATA, 0, stream)
+
+
+def known_settings(payload: bytes) -> bytes:
+    """Return the settings that h2 acts upon. It would keep each unknown one as long as the connection, about 800 bytes.
+
+    The table of headers that we may use stays small: a peer that allows 4 GiB would make each answer slower.
+    """
+    found: dict[int, int] = {}
+    for code, value in _SETTING.iter_unpack(payload):
+        if code in _KNOWN_SETTINGS:
+            found[code] = min(value, _TABLE_BYTES_MAX) if code == _TABLE_SIZE else value
+    return b"".join(_SETTING.pack(code, value) for code, value in found.items())
 
 
 Message = bytes | list[bytes]  # In pieces where it is large; a thread joins them.

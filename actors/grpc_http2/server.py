@@ -13,6 +13,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -20,6 +21,7 @@ import grpc
 from actors.background import Background
 from actors.grpc_http2.server_call import ENCODINGS, ServerCall
 from actors.grpc_http2.server_connection import ServerConnection
+from actors.grpc_http2.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,9 @@ class GrpcServer:
         self._sockets: list[socket.socket] = []
         self._listening: list[asyncio.Server] = []
         self._connections: dict[ServerConnection, None] = {}
+        self._turns = Turns()
+        # One thread: several that decompress would leave the loop's own thread a small part of the processor.
+        self._inflating = ThreadPoolExecutor(1, "grpc-inflating")
         self._watching = Background(logger, "watching connections of gRPC failed")
         self._stopped: asyncio.Event = asyncio.Event()
         self._empty: asyncio.Event = asyncio.Event()
@@ -94,13 +99,14 @@ class GrpcServer:
         await asyncio.sleep(0)  # Their ends go out with the next pass of the loop.
         for connection in tuple(self._connections):
             connection.close()
+        self._inflating.shutdown(wait=False, cancel_futures=True)
         await self._watching.stop()
         self._stopped.set()
 
     # --- connections and calls
 
     def _accept(self) -> ServerConnection:
-        connection = ServerConnection(self._begin, self._closed, self._message_bytes_max)
+        connection = ServerConnection(self._begin, self._closed, self._message_bytes_max, self._turns, self._inflating)
         self._connections[connection] = None
         return connection
 
@@ -127,6 +133,7 @@ class GrpcServer:
             call.finish(grpc.StatusCode.UNIMPLEMENTED, f"grpc-encoding must be one of {ENCODINGS.decode()}")
         else:
             call.task = asyncio.get_running_loop().create_task(_run(call, handler))
+            call.task.add_done_callback(call.forget_task)
 
     def _handler(self, call: ServerCall) -> Any:
         details = _Details(call.path, call.invocation_metadata())

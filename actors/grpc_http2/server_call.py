@@ -15,6 +15,7 @@ import binascii
 import zlib
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from typing import Any, NoReturn
 from urllib.parse import quote
 
@@ -28,6 +29,7 @@ WINDOW_BYTES = 64 * 1024 - 1  # That a client may send before a handler reads.
 _DAY_SECONDS = 86_400.0
 _TIMEOUT_UNITS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _TIMEOUT_DIGITS_MAX = 8
+_SMALL_BYTES = 16 * 1024  # Decompressed in 0.05 ms.
 _ZLIB_BITS = {b"gzip": 31, b"deflate": 15}
 ENCODINGS = b"identity, deflate, gzip"
 _HEADERS = ((b":status", b"200"), (b"content-type", b"application/grpc"), (b"grpc-accept-encoding", ENCODINGS))
@@ -42,9 +44,15 @@ class ServerCall:
     """Belongs to one connection and event loop. window_bytes: what the client lets us send of this call."""
 
     def __init__(
-        self, link: "CallLink[ServerCall]", stream: int, headers: Headers, window_bytes: int, message_bytes_max: int
+        self,
+        link: "CallLink[ServerCall]",
+        stream: int,
+        headers: Headers,
+        window_bytes: int,
+        message_bytes_max: int,
+        inflating: Executor,
     ) -> None:
-        self._link, self.stream, self.window_bytes = link, stream, window_bytes
+        self._link, self.stream, self.window_bytes, self._inflating = link, stream, window_bytes, inflating
         self.path, self._metadata, seconds, self._encoding = _read(headers)
         self._has_length = any(name == b"content-length" for name, _ in headers)
         self._cutter = MessageCutter(message_bytes_max)
@@ -144,14 +152,18 @@ class ServerCall:
         return await self._inflated(whole) if compressed else whole
 
     async def _inflated(self, message: bytes) -> bytes:
-        """Decompress a message, beside the loop: a few kilobytes may become megabytes."""
+        """Decompress a message, a large one beside the loop: a few kilobytes may become megabytes."""
         most = self._message_bytes_max
         bits = _ZLIB_BITS.get(self._encoding)
         if bits is None:
             self._break_off(grpc.StatusCode.INTERNAL, "a message is compressed, and grpc-encoding does not say how")
         else:
             try:
-                found = await asyncio.to_thread(_inflate, message, bits, most)
+                found = _inflate_small(message, bits, most)
+                if found is None:
+                    found = await asyncio.get_running_loop().run_in_executor(
+                        self._inflating, _inflate, message, bits, most
+                    )
                 if len(found) <= most:
                     return found
                 self._break_off(grpc.StatusCode.RESOURCE_EXHAUSTED, f"a message has more than {most} bytes")
@@ -224,6 +236,10 @@ class ServerCall:
         self.over()
         if self.task is not None:
             self.task.cancel()
+
+    def forget_task(self, _: "asyncio.Task[None]") -> None:
+        """Forget the handler's task, which has ended: one that was cancelled refers to the call by its traceback."""
+        self.task = None
 
     def start(self) -> Headers | None:
         """Return the headers that have to go before anything else; None: they have gone, or the status has them."""
@@ -311,6 +327,15 @@ def _seconds(value: bytes) -> float | None:
     if unit is None or not digits.isdigit() or len(digits) > _TIMEOUT_DIGITS_MAX:
         return None
     return int(digits) * unit
+
+
+def _inflate_small(message: bytes, bits: int, bytes_max: int) -> bytes | None:
+    """Return a message that is small either way; None: it is not. Raises zlib.error."""
+    if len(message) > _SMALL_BYTES:
+        return None
+    worker = zlib.decompressobj(bits)
+    found = worker.decompress(message, min(_SMALL_BYTES, bytes_max + 1))
+    return found if worker.eof else None
 
 
 def _inflate(message: bytes, bits: int, bytes_max: int) -> bytes:

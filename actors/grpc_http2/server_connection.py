@@ -5,6 +5,7 @@ of each call before its handler reads, and CALLS_MAX calls at once.
 """
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 
 import h2.errors
 import h2.events
@@ -14,10 +15,12 @@ from h2.config import H2Configuration
 from actors.grpc_http2.connection import Connection, Settings
 from actors.grpc_http2.links import Headers
 from actors.grpc_http2.server_call import WINDOW_BYTES, ServerCall
+from actors.grpc_http2.turns import Turns
 
 CALLS_MAX = 1_000
 _FRAME_BYTES_MAX = 16_384
-_HEADERS_BYTES_MAX = 64 * 1024
+_HEADERS_BYTES_MAX = 24 * 1024  # HAProxy passes on 15 kB in 101 headers, each of which counts 32 bytes more.
+HEADERS_MAX = 128
 _BYTES_OF_A_UNIT = 16  # Of messages without content, each of five bytes.
 _CODE = h2.settings.SettingCodes
 _SETTINGS: Settings = {
@@ -30,6 +33,7 @@ _CONFIG = H2Configuration(
     client_side=False, header_encoding=False, validate_outbound_headers=False, normalize_outbound_headers=False
 )
 _METHOD_NOT_ALLOWED: Headers = [(b":status", b"405"), (b"content-length", b"0")]
+_TOO_MANY_HEADERS: Headers = [(b":status", b"431"), (b"content-length", b"0")]
 _UNSUPPORTED_TYPE: Headers = [(b":status", b"415"), (b"content-length", b"0")]
 
 Begin = Callable[[ServerCall], None]
@@ -37,11 +41,14 @@ Closed = Callable[["ServerConnection"], None]
 
 
 class ServerConnection(Connection[ServerCall]):
-    """begin: starts the handler of a call. closed: called once, at the end."""
+    """begin: starts the handler of a call. closed: called once, at the end. turns, inflating: of all connections of the
+    server; inflating decompresses what its calls receive."""
 
-    def __init__(self, begin: Begin, closed: Closed, message_bytes_max: int) -> None:
-        super().__init__(_CONFIG, dict(_SETTINGS), _BYTES_OF_A_UNIT)
-        self._begin, self._tell_closed, self._message_bytes_max = begin, closed, message_bytes_max
+    def __init__(self, begin: Begin, closed: Closed, message_bytes_max: int, turns: Turns, inflating: Executor) -> None:
+        super().__init__(_CONFIG, dict(_SETTINGS), _BYTES_OF_A_UNIT, turns)
+        self._http.decoder.max_header_list_size = _HEADERS_BYTES_MAX  # h2 itself sets it for changes alone.
+        self._begin, self._tell_closed, self._inflating = begin, closed, inflating
+        self._message_bytes_max = message_bytes_max
 
     def closed(self) -> None:
         self._tell_closed(self)
@@ -60,10 +67,12 @@ class ServerConnection(Connection[ServerCall]):
         kind, _, _ = told.get(b"content-type", b"").partition(b";")
         if kind != b"application/grpc" and not kind.startswith(b"application/grpc+"):
             refusal = refusal or _UNSUPPORTED_TYPE
+        if len(headers) > HEADERS_MAX:
+            refusal = _TOO_MANY_HEADERS
         if refusal is not None:
             self._http.send_headers(stream, refusal, end_stream=True)
             self._http.reset_stream(stream, h2.errors.ErrorCodes.NO_ERROR)
             return
-        call = ServerCall(self, stream, headers, self._stream_window_bytes, self._message_bytes_max)
+        call = ServerCall(self, stream, headers, self._stream_window_bytes, self._message_bytes_max, self._inflating)
         self._calls[stream] = call
         self._begin(call)

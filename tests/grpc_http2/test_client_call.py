@@ -35,8 +35,6 @@ class Peer:
     def get_extra_info(self, name: str) -> None:
         del name
 
-    def abort(self) -> None: ...
-
     def pause_reading(self) -> None: ...
 
     def resume_reading(self) -> None: ...
@@ -45,6 +43,9 @@ class Peer:
         self.events += self.http.receive_data(data)
 
     def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
         self.closed = True
 
     def respond(self) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import socket
 import time
+from typing import Any
 
 import h2.errors
 import h2.events
@@ -10,13 +12,14 @@ import h2.exceptions
 import h2.settings
 import pytest
 
-from actors.grpc_http2 import frames, server
+from actors.grpc_http2 import connection, frames, server
 from tests.grpc_http2.raw_peer import RawPeer, connected
 from tests.grpc_http2.servers import SERVICE, Methods, framed, serving, until
 
 ECHO, POUR, UPPER = (f"/{SERVICE}/{name}" for name in ("Echo", "Pour", "Upper"))
 ENDED = h2.events.StreamEnded
 GONE = h2.events.ConnectionTerminated
+_PING = frames.HEAD.pack(0, 8, 6, 0, 0) + b"12345678"
 
 
 @pytest.mark.parametrize("size", [1, 7, 1_000_000])
@@ -130,6 +133,100 @@ async def test_a_flood_of_frames_leaves_the_loop_to_others() -> None:
             now = time.perf_counter()
             longest, before = max(longest, now - before), now
         assert passes > 100, f"{passes} passes, the longest of {longest:.3f} s"
+
+
+@pytest.mark.threat(35)
+async def test_floods_of_many_connections_share_the_passes_of_the_loop() -> None:
+    """Threat 35: ten connections that send pings hold a pass for no longer than one does."""
+    async with serving(Methods()) as (_, port):
+        peers = [await RawPeer.connect(port) for _ in range(10)]
+        taken, at_once = list[int](), 0
+
+        def count(original: Any) -> Any:
+            def take(self: Any) -> None:
+                nonlocal at_once
+                at_once += self._is_waiting  # Not the first look at what has come.
+                original(self)
+
+            return take
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(connection.Connection, "_take", count(connection.Connection._take))
+            for peer in peers:
+                peer.writer.write(_PING * 2_000)
+            while len(taken) < 1_000:
+                await asyncio.sleep(0)
+                taken, at_once = [*taken, at_once], 0
+        assert sum(taken) > 100 and max(taken) == 1, max(taken)
+        for peer in peers:
+            peer.close()
+
+
+@pytest.mark.threat(35)
+async def test_a_client_that_reads_no_answers_is_cut_off() -> None:
+    """Threat 35: answers to pings wait in memory while a client reads nothing; 17 bytes make 17."""
+    async with serving(Methods()) as (served, port):
+        with socket.socket() as silent:
+            silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            silent.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(silent, ("127.0.0.1", port))
+            await loop.sock_sendall(silent, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frames.HEAD.pack(0, 0, 4, 0, 0))
+            await until(lambda: len(served._connections) == 1)
+            (one,) = served._connections
+            await until(lambda: one.has_greeted)
+            one._transport.set_write_buffer_limits(1_000)
+            with pytest.MonkeyPatch.context() as patch, pytest.raises(OSError):
+                patch.setattr(connection, "ANSWERS_BYTES_MAX", 20_000)
+                while True:
+                    await loop.sock_sendall(silent, _PING * 5_000)
+            await until(lambda: not served._connections)
+
+
+async def test_a_broken_rule_ends_the_calls_of_the_connection_at_once() -> None:
+    """h2 sends nothing more of them, so nothing may be asked of it; nor do they last while the client reads nothing."""
+    methods = Methods()
+    async with connected(methods) as peer:
+        said: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, found: said.append(found))
+        peer.call(1, ECHO)
+        peer.call(3, f"/{SERVICE}/Sleep", ("grpc-timeout", "100m"))
+        peer.http.send_data(3, framed(b""), end_stream=True)
+        peer.flush()
+        await until(lambda: methods.running == 2)
+        peer.flush(frames.HEAD.pack(0, 0, frames.DATA, 0, 77))
+        await peer.until(GONE)
+        await until(lambda: not methods.running)
+        assert not said
+
+
+@pytest.mark.threat(35)
+async def test_unknown_settings_are_kept_by_nobody() -> None:
+    """Threat 35: h2 keeps 800 bytes for each of 65,000; twenty connections would fill a gigabyte."""
+    async with serving(Methods()) as (served, port):
+        peer = await RawPeer.connect(port)
+        for first in range(10, 40_000, 2_000):
+            told = b"".join(code.to_bytes(2) + bytes(4) for code in range(first, first + 2_000))
+            peer.flush(frames.HEAD.pack(len(told) >> 8, len(told) & 0xFF, frames.SETTINGS, 0, 0) + told)
+        peer.call(1, ECHO, ends=True)
+        assert await peer.status(1) == (0, "")
+        (one,) = served._connections
+        assert len(one._http.remote_settings) < 10
+        peer.close()
+
+
+async def test_a_server_may_stop_while_it_accepts_a_client() -> None:
+    """Between the moment at which the loop makes the protocol of a connection and that at which it has its socket."""
+    async with serving(Methods()) as (served, port):
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            while not served._connections:  # noqa: ASYNC110 - each pass of the loop counts.
+                await asyncio.sleep(0)
+            await served.stop(None)
+            client.setblocking(False)
+            async with asyncio.timeout(10):
+                while await asyncio.get_running_loop().sock_recv(client, 1_000):
+                    pass
+        await until(lambda: not served._connections)
 
 
 async def test_a_client_that_says_goodbye_gets_the_rest_of_its_calls() -> None:

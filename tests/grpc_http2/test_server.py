@@ -2,14 +2,19 @@
 
 import asyncio
 import contextlib
+import gc
+import time
+import weakref
 from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
 import pytest
 
+from actors.grpc_http2 import server_call
 from actors.grpc_http2.server import GrpcServer
-from tests.grpc_http2.servers import MESSAGE_BYTES_MAX, SERVICE, Methods, serving, until
+from tests.grpc_http2.raw_peer import RawPeer
+from tests.grpc_http2.servers import MESSAGE_BYTES_MAX, SERVICE, Methods, framed, serving, until
 
 PATHS = {name: f"/{SERVICE}/{name}" for name in ("Echo", "Pour", "Upper", "Fail", "Refuse", "Sleep", "None")}
 
@@ -62,6 +67,26 @@ async def test_one_request_has_one_answer_and_trailers(opened: Open) -> None:
 @pytest.mark.parametrize("how", [grpc.Compression.Gzip, grpc.Compression.Deflate, grpc.Compression.NoCompression])
 async def test_requests_may_be_compressed(opened: Open, how: grpc.Compression) -> None:
     assert await opened.unary("Upper", b"again " * 1_000, compression=how) == b"AGAIN " * 1_000
+
+
+@pytest.mark.threat(35)
+async def test_one_request_is_decompressed_at_a_time(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threat 35: with a thread for each, the loop's own thread waits for the processor. Small ones need no thread."""
+    running, most, inflate = 0, 0, server_call._inflate
+
+    def counted(*arguments: Any) -> bytes:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        time.sleep(0.01)
+        running -= 1
+        return inflate(*arguments)
+
+    monkeypatch.setattr(server_call, "_inflate", counted)
+    small = [opened.unary("Upper", b"small", compression=grpc.Compression.Gzip) for _ in range(5)]
+    assert await asyncio.gather(*small) == [b"SMALL"] * 5 and most == 0
+    large = [opened.unary("Upper", bytes(90_000), compression=grpc.Compression.Gzip) for _ in range(8)]
+    assert await asyncio.gather(*large) == [bytes(90_000)] * 8 and most == 1
 
 
 async def test_a_compressed_request_that_becomes_too_large_is_refused(opened: Open) -> None:
@@ -159,3 +184,40 @@ async def test_a_port_in_use_is_told_as_serve_expects_it() -> None:
         with pytest.raises(RuntimeError) as refused:
             GrpcServer(1).add_insecure_port(f"127.0.0.1:{port}")
         assert isinstance(refused.value.__cause__, OSError)
+
+
+@pytest.mark.threat(35)
+async def test_calls_and_connections_leave_no_work_for_the_garbage_collector() -> None:
+    """Threat 35: it runs rarely, and holds the loop for the longer the more it finds; h2's own state is large."""
+    methods, left = Methods(), list[weakref.ref[Any]]()
+    async with serving(methods) as (server, port):
+        begin = server._begin
+
+        def begun(call: Any) -> None:
+            left.append(weakref.ref(call))
+            begin(call)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(server, "_begin", begun)
+            peer = await RawPeer.connect(port)
+            gc.collect()
+            gc.disable()
+            try:
+                peer.call(1, PATHS["Echo"], ends=True)
+                peer.call(3, PATHS["Sleep"], ("grpc-timeout", "20m"))
+                peer.http.send_data(3, framed(b""), end_stream=True)
+                peer.call(5, PATHS["Refuse"], ends=True)
+                for stream in (1, 3, 5):
+                    await peer.status(stream)
+                for stream in (7, 9):
+                    peer.call(stream, PATHS["Echo"])
+                await until(lambda: methods.running == 2)
+                peer.http.reset_stream(7)
+                peer.flush()
+                left += [weakref.ref(one) for one in server._connections]
+                left += [weakref.ref(one._http) for one in server._connections]
+                await until(lambda: methods.running == 1)
+                peer.close()
+                await until(lambda: len(left) == 7 and not any(one() for one in left))
+            finally:
+                gc.enable()

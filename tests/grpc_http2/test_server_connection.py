@@ -19,8 +19,12 @@ GONE = h2.events.ConnectionTerminated
 
 @pytest.mark.parametrize(
     ("how", "status"),
-    [({"method": "GET"}, "405"), ({"content_type": "text/plain"}, "415")],
-    ids=["method", "type"],
+    [
+        ({"method": "GET"}, "405"),
+        ({"content_type": "text/plain"}, "415"),
+        ({f"x{number}": "" for number in range(server_connection.HEADERS_MAX)}, "431"),
+    ],
+    ids=["method", "type", "many headers"],
 )
 async def test_what_is_no_call_of_grpc_is_refused(how: dict[str, str], status: str) -> None:
     async with connected(Methods()) as peer:
@@ -54,6 +58,18 @@ async def test_a_client_that_ignores_its_window_is_closed() -> None:
         peer.flush(*(frames.data_head(16_384, 1) + bytes(16_384) for _ in range(5)))
         (gone,) = await peer.until(GONE)
         assert gone.error_code == h2.errors.ErrorCodes.FLOW_CONTROL_ERROR
+
+
+@pytest.mark.threat(35)
+@pytest.mark.parametrize(("size", "is_taken"), [(15_000, True), (30_000, False)])
+async def test_headers_are_as_large_as_the_front_lets_them_be(size: int, is_taken: bool) -> None:
+    """Threat 35: a call of 1,700 headers took 10 ms, and as much again of the garbage collector."""
+    async with connected(Methods()) as peer:
+        peer.call(1, ECHO, *((f"x{number}", "v" * (size // 100)) for number in range(95)), ends=True)
+        if is_taken:
+            assert await peer.status(1) == (0, "")
+        else:
+            assert await peer.until(GONE)
 
 
 def test_the_limits_are_those_that_are_documented() -> None:
