@@ -48,6 +48,7 @@ class _Replayed:
         self.slots: set[int] = set()
         self.statuses: set[tuple[int, int]] = set()
         self.last_slot = from_slot
+        self.final_slot = from_slot
 
     def has(self, slot: int, status: int | None) -> bool:
         if status is not None:
@@ -176,8 +177,19 @@ class GeyserReader:
         assert self._replayed is not None
         self._replayed.statuses.add((slot, status))
         self._replayed.last_slot = max(slot, self._replayed.last_slot)
+        if status == geyser_pb2.SLOT_FINALIZED:
+            self._replayed.final_slot = max(slot, self._replayed.final_slot)
         if names:
             self.replay(slot, names, body)
+
+    @property
+    def replays_on_from(self) -> int | None:
+        """The first slot of which the replay may not have sent all; None: nothing is replayed.
+
+        As live, a slot is complete once a later one is final. Later slots may have been sent, too: what comes of an
+        earlier one after them, above all that it is final, a replay from them would leave out.
+        """
+        return None if self._replayed is None else max(self._replayed.from_slot, self._replayed.final_slot - 1)
 
     def replay(self, slot: int, names: tuple[str, ...], body: bytes) -> None:
         """Send an update of a past slot. names: ours, of the filters."""

@@ -96,7 +96,8 @@ class GeyserStream:
 
     def _resume_slot(self) -> int | None:
         if self._replaying is not None and not self._replaying.done():
-            return self._from_slot if self._outbox.last_slot is None else self._outbox.last_slot
+            slot = None if self._reader is None else self._reader.replays_on_from
+            return self._from_slot if slot is None else slot
         return self._from_slot if self._feed is None else self._feed.resume_slot
 
     async def run(self, requests: AsyncIterator[bytes], write: Write) -> StreamEnd:

@@ -124,3 +124,18 @@ async def test_a_status_that_the_feed_has_before_the_replay_is_told() -> None:
             update = geyser_pb2.SubscribeUpdate.FromString(await outbox.next())
             found.append((update.slot.slot, update.slot.status))
     assert found == [(5, 1), (37, 1), (5, 2)]
+
+
+def test_a_replay_that_breaks_off_goes_on_from_the_last_slot_that_was_whole() -> None:
+    """Slots are sent as they came: while slot 10 is new, slot 5 becomes final. From slot 10 on nobody would hear it."""
+    one = GeyserReader(WantedStream(b"x", {"a0": "x"}, 0, None), GeyserOutbox(10_000, 1 << 20), 10_000, replays_from=3)
+    assert one.replays_on_from == 3
+    for slot in range(3, 9):
+        one.replay_status(slot, geyser_pb2.SLOT_PROCESSED, ("a0",), b"")
+    assert one.replays_on_from == 3
+    for slot in range(3, 6):
+        one.replay_status(slot, geyser_pb2.SLOT_FINALIZED, (), b"")
+    one.replay_status(9, geyser_pb2.SLOT_PROCESSED, ("a0",), b"")
+    assert one.replays_on_from == 4
+    live = GeyserReader(WantedStream(b"x", {"a0": "x"}, 0, None), GeyserOutbox(10_000, 1 << 20), 10_000)
+    assert live.replays_on_from is None
