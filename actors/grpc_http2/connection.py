@@ -26,6 +26,7 @@ UNITS_A_PASS = 1_000  # Of about a microsecond each.
 _UNITS_OF_H2, _UNITS_OF_HEADERS = 50, 400
 FLUSH_BYTES = 256 * 1024
 CONNECTION_WINDOW_BYTES = 16 << 20  # Given again at once: what calls may hold is limited by their own windows.
+UNREAD_BYTES_MAX = 1 << 20  # Written to a peer that does not read: a flush, and answers to its pings and resets.
 _CLOSE_SECONDS = 10.0
 _HEADERS, _CONTINUATION, _END_HEADERS = 1, 9, 4
 _STREAM_MASK = 0x7FFFFFFF
@@ -42,6 +43,7 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         is_client = bool(config.client_side)
         self._http.local_settings = h2.settings.Settings(client=is_client, initial_values=settings)
         self._frame_bytes_max = settings[h2.settings.SettingCodes.MAX_FRAME_SIZE]
+        self._http.max_inbound_frame_size = self._frame_bytes_max  # h2 has set it before it got these settings.
         self._bytes_of_a_unit = bytes_of_a_unit
         self.peer = "unknown"
         self._loop = asyncio.get_running_loop()
@@ -50,6 +52,7 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         self._rest = b""  # What has come and is not taken yet: part of a frame, or what waits for the next pass.
         self._is_waiting = self._is_scheduled = self._is_full = self._is_ended = self._is_leaving = False
         self._is_inside_headers = False
+        self._units = 0  # That this pass has left.
         self._calls: dict[int, OneCall] = {}
         self._sending: dict[OneCall, None] = {}
         self._last_stream = 0
@@ -88,7 +91,10 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
             self._take()
 
     def eof_received(self) -> bool:
-        return False  # Closes the transport; a client that has no more to say cannot grant windows either.
+        """Close: a peer that has no more to say cannot grant windows either."""
+        self._is_leaving = True
+        self.close()
+        return False
 
     def connection_lost(self, error: Exception | None) -> None:
         self._end("the connection was lost" if error is None else type(error).__name__)
@@ -167,16 +173,18 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
             self._transport.resume_reading()
         if answer := self._http.data_to_send():
             self._transport.write(answer)
+        if self._is_full and self._transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
+            self._transport.abort()
         self._close_if_done()
 
     def _take_frames(self) -> bool:
         """Return False when this pass has had enough."""
-        data, at, units = self._rest, 0, UNITS_A_PASS
+        data, at, self._units = self._rest, 0, UNITS_A_PASS
         if self._greeting_left:
             at = min(self._greeting_left, len(data))
             self._greeting_left -= at
             self._http.receive_data(data[:at])
-        while units > 0 and len(data) - at >= frames.HEAD.size:
+        while self._units > 0 and len(data) - at >= frames.HEAD.size:
             high, low, kind, flags, stream = frames.HEAD.unpack_from(data, at)
             stream &= _STREAM_MASK
             length = high << 8 | low
@@ -185,15 +193,15 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
                 self._fail(h2.errors.ErrorCodes.FRAME_SIZE_ERROR)
             if begins + length > len(data):
                 break
-            units -= 1 + length // self._bytes_of_a_unit
+            self._units -= 1 + length // self._bytes_of_a_unit
             if self._is_inside_headers or not self._take_plain(kind, flags, stream, data, begins, length):
-                units -= _UNITS_OF_HEADERS if kind == _HEADERS else _UNITS_OF_H2
+                self._units -= _UNITS_OF_HEADERS if kind == _HEADERS else _UNITS_OF_H2
                 if kind in (_HEADERS, _CONTINUATION):
                     self._is_inside_headers = not flags & _END_HEADERS
                 self._take_events(self._http.receive_data(data[at : begins + length]))
             at = begins + length
         self._rest = data[at:]
-        return units > 0 or not self._rest
+        return self._units > 0 or not self._rest
 
     def _take_plain(self, kind: int, flags: int, stream: int, data: bytes, begins: int, length: int) -> bool:
         """Take a frame without h2, if it is plain data of a call, or a window of one. False: h2 takes it."""
@@ -311,6 +319,9 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
             self._transport.write(self._http.data_to_send())
             self._drop(call)
             self._close_if_done()
+
+    def spend(self, units: int) -> None:
+        self._units -= units
 
     def _go_on_sending(self) -> None:
         if self._sending and not self._is_scheduled:

@@ -153,9 +153,9 @@ class GeyserFeed:
             return geyser_ends.lost(first, "they are too many to be asked for again without repetitions")
         self._asked_at, call = self._clock.monotonic(), None
         try:
-            # Without a connection, a cancelled call never ends its write.
-            async with asyncio.timeout(_SILENCE_SECONDS):
+            async with asyncio.timeout(_SILENCE_SECONDS):  # Other calls may wait for the connection as well.
                 self._call = call = await self._open()
+            self._asked_at = self._clock.monotonic()
             call.write(self._wanted.request(from_slot))
             call.write(_PING)  # Its answer shows that the node has read the request before it.
             if is_resuming:
