@@ -83,6 +83,7 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         self._http.initiate_connection()
         self._http.increment_flow_control_window(CONNECTION_WINDOW_BYTES - frames.WINDOW_AT_FIRST)
         self._transport.write(self._http.data_to_send())
+        self._close_if_done()  # Whoever is asked to leave before it was made.
 
     def data_received(self, data: bytes) -> None:
         self.heard_at, self._pinged_at = self._loop.time(), None
@@ -126,7 +127,8 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         """Take no more calls; the connection closes with its last one."""
         if not self._is_leaving and not self._is_ended:
             self._is_leaving = True
-            self._transport.write(frames.goaway(self._last_stream))
+            if self._transport is not None:  # Accepted, and made in the next pass of the loop.
+                self._transport.write(frames.goaway(self._last_stream))
             self._close_if_done()
 
     def close(self) -> None:
@@ -212,6 +214,9 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
             if flags:  # The end of the client's side is for h2 as well, which keeps the state of the call.
                 self._take_events(self._http.receive_data(frames.HEAD.pack(0, 0, frames.DATA, flags, stream)))
             return True
+        if kind == frames.DATA and call is None and self._has_begun(stream):
+            self._count(length)  # It ended here, which its peer may not know yet. h2 would answer each frame.
+            return True
         if kind == frames.GOAWAY and length >= frames.LAST_STREAM.size:
             # h2 would take no frame any more, also not of calls that go on.
             self.take_goodbye(frames.LAST_STREAM.unpack_from(data, begins)[0] & _STREAM_MASK)
@@ -229,6 +234,10 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         if self._window_bytes > frames.WINDOW_MAX:
             self._fail(h2.errors.ErrorCodes.FLOW_CONTROL_ERROR)
         return True
+
+    def _has_begun(self, stream: int) -> bool:
+        begun = max(self._http.highest_inbound_stream_id, self._http.highest_outbound_stream_id)
+        return bool(stream & 1) and stream <= begun
 
     def _take_data(self, call: OneCall, data: bytes | memoryview, counted: int) -> None:
         call.receivable_bytes -= counted

@@ -226,6 +226,8 @@ async def test_data_of_a_call_that_has_ended_here_leaves_the_others_alone(padded
     other = peer.connection.begin(_HEADERS)
     if not padded:
         peer.call.close()
+    peer.http.receive_data = lambda data: written.append(bytes(data)) or []  # type: ignore[method-assign]
+    written = list[bytes]()
     size = peer.http.max_outbound_frame_size
     assert size > 16_384
     for _ in range(2 * WINDOW_BYTES // size):
@@ -233,7 +235,7 @@ async def test_data_of_a_call_that_has_ended_here_leaves_the_others_alone(padded
         peer.connection.data_received(raw + b"\5" + framed(bytes(size - 11)) + bytes(5))
         if padded:
             assert await peer.call.read() == [bytes(size - 11)]
-    assert not peer.closed
+    assert not peer.closed and not any(one[3:4] == b"\3" for one in written), "each frame was answered"
     peer.http.send_headers(3, [(":status", "200")])
     peer.http.send_data(3, framed(b"on"))
     peer.pass_on()
@@ -273,3 +275,12 @@ async def test_a_peer_that_reads_no_answers_is_cut_off() -> None:
         if peer.closed:
             break
     assert peer.closed and written < 2 << 20
+
+
+async def test_a_connection_that_is_asked_to_leave_before_it_is_made_closes_when_it_is_made() -> None:
+    """A server that stops in the pass of the loop in which it accepts one raised, and did not stop."""
+    peer = Peer()
+    early = ClientConnection(lambda _: None, 1 << 20, WINDOW_BYTES)
+    early.leave()
+    early.connection_made(peer)  # type: ignore[arg-type]
+    assert peer.closed
