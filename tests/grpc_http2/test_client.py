@@ -230,3 +230,22 @@ async def test_a_host_that_can_be_no_name_is_told() -> None:
     with pytest.raises(CallFailed, match="UNAVAILABLE: no connection"):
         await client.open(PATH)
     await client.close()
+
+
+async def test_whoever_stops_waiting_for_a_call_leaves_nothing_behind() -> None:
+    """A feed may be stopped at each point of its beginning; others that wait for the connection get one."""
+    async with serving(Methods()) as (server, port), client_of(port) as client:
+        passes, has_begun = 0, False
+        while not has_begun:
+            opening, other = (asyncio.create_task(client.open(ECHO)) for _ in range(2))
+            for _ in range(passes):
+                await asyncio.sleep(0)
+            has_begun = not opening.cancel()
+            async with asyncio.timeout(WAIT_SECONDS):
+                assert await _echoed(await other, b"on") == [b"on"]
+            assert len(client._connections) == 1
+            for connection in tuple(client._connections):
+                connection.close()
+            await until(lambda: not client._connections and not server._connections)
+            passes += 1
+        assert passes > 3

@@ -226,8 +226,8 @@ async def test_data_of_a_call_that_has_ended_here_leaves_the_others_alone(padded
     other = peer.connection.begin(_HEADERS)
     if not padded:
         peer.call.close()
-    peer.http.receive_data = lambda data: written.append(bytes(data)) or []  # type: ignore[method-assign]
     written = list[bytes]()
+    peer.write = written.append  # type: ignore[method-assign, assignment]
     size = peer.http.max_outbound_frame_size
     assert size > 16_384
     for _ in range(2 * WINDOW_BYTES // size):
