@@ -255,11 +255,9 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
     def _take_events(self, events: list[h2.events.Event]) -> None:
         for event in events:
             match event:
-                case h2.events.DataReceived():  # With padding, of a call with a length, or of one that has ended here.
-                    counted = event.flow_controlled_length or 0
-                    if (call := self._calls.get(event.stream_id)) is None:
-                        self._http.acknowledge_received_data(counted, event.stream_id)
-                    else:
+                case h2.events.DataReceived():  # With padding, or of a call with a length.
+                    if (call := self._calls.get(event.stream_id)) is not None:
+                        counted = event.flow_controlled_length or 0
                         call.counted_by_h2 += counted
                         self._take_data(call, event.data or b"", counted)
                 case h2.events.StreamEnded():
