@@ -42,7 +42,7 @@ _OBJECTS = {
 }
 # Read as plain objects, or not at all.
 _NOT_IN_PYTHON = {"Bill", "BillEnd", "Runway"}
-_NOT_IN_TYPESCRIPT = {"LoggedCall", "UsageTotals"}
+_NOT_IN_TYPESCRIPT = {"UsageTotals"}
 # `ok` says nothing beside HTTP 200; the rest of a new key is in its `key`, or a sentence for people.
 _UNTYPED = {"ok"}, {"NewKey": {"id", "message"}}
 

@@ -1,6 +1,7 @@
 // The typed client of Ledger Gateway, for browsers and Node. See README.md in this folder.
 
 export { BatchItem, type Figures } from "./answers.js";
+export { CallLog, type CallLogQuery } from "./call_log.js";
 export {
   BATCH_MAX, type Call, type CallOptions, type Checked, type Consistency, DEFAULT_URL, Gateway, type LedgerQuery, newIdempotencyKey, type ParamsOf,
 } from "./client.js";

@@ -118,6 +118,20 @@ export interface LedgerEntry {
   key?: number | null;
 }
 
+/** One call of the last day (GET /account/calls). id: a place in the log. at: when it ended, ISO 8601, UTC. outcome: `result`,
+ * `node_error`, or a constant of the error table. ms: from the whole request to the answer. credits: posted by then. method:
+ * null: an unknown method. key: id of the named key that paid. */
+export interface LoggedCall {
+  id: string;
+  at: string;
+  method: string | null;
+  outcome: string;
+  ms: number;
+  credits: number;
+  request_id: string;
+  key?: number | null;
+}
+
 /** One charged call of GET /account/history. */
 export interface UsageEntry {
   method: string | null;

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { concat, fromBase58 } from "../dist/bytes.js";
 import {
-  BadRequest, check, checkContinued, Denied, Gateway, Keys, narrow, NodeError, PaymentNeeded, RetryPolicy, Session, Wallet,
+  BadRequest, CallLog, check, checkContinued, Denied, Gateway, Keys, narrow, NodeError, PaymentNeeded, RetryPolicy, Session, Wallet,
 } from "../dist/index.js";
 import { next } from "./doubles.mjs";
 
@@ -92,6 +92,22 @@ test("a named key has a budget, and its child a smaller one", { skip }, async ()
   } finally {
     assert.equal((await keys.delete(key.id)).status, "deleted");
   }
+});
+
+test("the log of calls has free and refused ones, page by page", { skip }, async () => {
+  const log = new CallLog(gateway);
+  await gateway.call("getBlockHeight");
+  const { requestId } = gateway.figures;
+  await assert.rejects(gateway.call("getSlot", [], { maxCredits: 0 }));
+  const until = async (find) => { for (;;) { const found = await find(); if (found !== undefined) return found; } };
+  const [paid] = await until(async () => { const found = await log.newest(1, { requestId }); return found[0] && found; });
+  assert.deepEqual([paid.method, paid.outcome, paid.request_id, paid.credits > 0], ["getBlockHeight", "result", requestId, true]);
+  const refused = await until(async () => (await log.newest(50, { outcome: "refused" }))[0]);
+  assert.deepEqual([refused.method, refused.credits], ["getSlot", 0]);
+  const ids = [];
+  for await (const { id } of log.all({ method: "getBlockHeight" })) ids.push(id);
+  assert.ok(ids.includes(paid.id) && new Set(ids).size === ids.length);
+  assert.ok(!(await log.newest(5, { before: ids.at(-1) })).some(({ id }) => ids.includes(id)));
 });
 
 test("the account's pages add up, and its receipts hold offline", { skip }, async () => {
