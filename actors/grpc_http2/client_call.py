@@ -17,7 +17,15 @@ import grpc
 from actors.grpc_http2.frames import Message, MessageCutter, Outgoing, TooLong
 from actors.grpc_http2.links import CallLink, Headers, joined
 
-_CODES = {code.value[0]: code for code in grpc.StatusCode}
+_CODES = {str(code.value[0]): code for code in grpc.StatusCode}
+# Of a peer that is none of gRPC: github.com/grpc/grpc, doc/http-grpc-status-mapping.md. Others are UNKNOWN.
+_CODES_OF_HTTP = {
+    "400": grpc.StatusCode.INTERNAL,
+    "401": grpc.StatusCode.UNAUTHENTICATED,
+    "403": grpc.StatusCode.PERMISSION_DENIED,
+    "404": grpc.StatusCode.UNIMPLEMENTED,
+    **dict.fromkeys(("429", "502", "503", "504"), grpc.StatusCode.UNAVAILABLE),
+}
 
 
 class CallFailed(Exception):
@@ -45,7 +53,7 @@ class ClientCall:
         self._receive_bytes = self.receivable_bytes = receive_bytes
         self._ungranted_bytes = 0
         self.counted_by_h2 = 0
-        self._is_reading = False
+        self._is_reading = self._has_length = False
         self.out = Outgoing()
         self._end: CallFailed | None = None
         self._news = asyncio.Event()
@@ -66,8 +74,10 @@ class ClientCall:
             self._is_reading = True
             self._grant()
             self._news.clear()
-            await self._news.wait()
-            self._is_reading = False
+            try:
+                await self._news.wait()
+            finally:
+                self._is_reading = False
         found, self._messages = self._messages, []
         self._grant()
         return [one if isinstance(one, bytes) else await joined(one) for one in found]
@@ -93,11 +103,12 @@ class ClientCall:
         try:
             messages = self._cutter.take(data)
         except TooLong as error:
-            self._refuse(str(error))
+            self._refuse(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
             return
+        self._link.spend(len(messages) // 2)
         for compressed, message in messages:
             if compressed:
-                self._refuse("a message is compressed")
+                self._refuse(grpc.StatusCode.INTERNAL, "a message is compressed, which was not accepted")
                 return
             self._messages.append(message)
         if self._messages:
@@ -107,7 +118,7 @@ class ClientCall:
 
     @property
     def is_plain(self) -> bool:
-        return self._end is None
+        return self._end is None and not self._has_length
 
     def take_end(self) -> None:
         self._link.reset(self)  # Our side is open still.
@@ -115,12 +126,15 @@ class ClientCall:
 
     def take_headers(self, headers: Mapping[str, str]) -> None:
         """Take headers or trailers, which are headers as well where nothing was sent before."""
-        if headers.get(":status", "200") != "200":
-            self._finish(grpc.StatusCode.UNAVAILABLE, f"HTTP status {headers[':status']}")
+        status, kind = headers.get(":status", "200"), headers.get("content-type", "application/grpc")
+        self._has_length |= "content-length" in headers  # Which h2 compares with the data that it has seen.
+        if status != "200":
+            self._finish(_CODES_OF_HTTP.get(status, grpc.StatusCode.UNKNOWN), f"HTTP status {status}")
         elif "grpc-status" in headers:
-            text = headers["grpc-status"]
-            code = _CODES.get(int(text) if text.isdecimal() else -1, grpc.StatusCode.UNKNOWN)
+            code = _CODES.get(headers["grpc-status"], grpc.StatusCode.UNKNOWN)
             self._finish(code, unquote(headers.get("grpc-message", "")))
+        elif not kind.startswith("application/grpc"):
+            self._finish(grpc.StatusCode.UNKNOWN, f"the peer answers with {kind[:100]}, not with gRPC")
 
     def start(self) -> Headers | None:
         return None  # They went when the call began.
@@ -139,10 +153,10 @@ class ClientCall:
 
     # --- ends
 
-    def _refuse(self, text: str) -> None:
+    def _refuse(self, code: grpc.StatusCode, text: str) -> None:
         if self._end is None:
             self._link.reset(self)
-            self._finish(grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+            self._finish(code, text)
 
     def _finish(self, code: grpc.StatusCode, text: str) -> None:
         if self._end is None:

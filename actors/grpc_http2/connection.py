@@ -21,7 +21,7 @@ import h2.settings
 from h2.config import H2Configuration
 
 from actors.grpc_http2 import frames
-from actors.grpc_http2.links import GrpcCall
+from actors.grpc_http2.links import GrpcCall, peer_name
 from actors.grpc_http2.turns import Turns
 
 UNITS_A_PASS = 1_000  # Of about a microsecond each.
@@ -29,8 +29,7 @@ _UNITS_OF_H2, _UNITS_OF_HEADERS = 50, 400
 _UNITS_OF_WINDOW = 2  # Of each call, when its peer changes the windows of all.
 FLUSH_BYTES = 256 * 1024
 CONNECTION_WINDOW_BYTES = 16 << 20  # Given again at once: what calls may hold is limited by their own windows.
-# Answers to pings, settings and refused calls that the peer does not read: beyond that, its connection is cut off.
-ANSWERS_BYTES_MAX = 1 << 20
+UNREAD_BYTES_MAX = 1 << 20  # Written to a peer that does not read: a flush, and answers to its pings and resets.
 _CLOSE_SECONDS = 10.0
 _HEADERS, _CONTINUATION, _END_HEADERS = 1, 9, 4
 _STREAM_MASK = 0x7FFFFFFF
@@ -48,6 +47,7 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         is_client = bool(config.client_side)
         self._http.local_settings = h2.settings.Settings(client=is_client, initial_values=settings)
         self._frame_bytes_max = settings[h2.settings.SettingCodes.MAX_FRAME_SIZE]
+        self._http.max_inbound_frame_size = self._frame_bytes_max  # h2 has set it before it got these settings.
         self._bytes_of_a_unit, self._turns = bytes_of_a_unit, turns
         self.peer = "unknown"
         self._loop = asyncio.get_running_loop()
@@ -56,6 +56,7 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         self._rest = b""  # What has come and is not taken yet: part of a frame, or what waits for the next pass.
         self._is_waiting = self._is_scheduled = self._is_full = self._is_ended = self._is_leaving = False
         self._is_inside_headers = False
+        self._units = 0  # That this pass has left.
         self._calls: dict[int, OneCall] = {}
         self._sending: dict[OneCall, None] = {}
         self._last_stream = 0
@@ -82,12 +83,11 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self.peer = _peer(transport.get_extra_info("peername"))
+        self.peer = peer_name(transport.get_extra_info("peername"))
         self._http.initiate_connection()
         self._http.increment_flow_control_window(CONNECTION_WINDOW_BYTES - frames.WINDOW_AT_FIRST)
         self._transport.write(self._http.data_to_send())
-        if self._is_leaving:  # The server was told to stop between the two calls of a connection that is accepted.
-            self.close()
+        self._close_if_done()  # Whoever is asked to leave before it was made.
 
     def data_received(self, data: bytes) -> None:
         self.heard_at, self._pinged_at = self._loop.time(), None
@@ -96,7 +96,10 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
             self._take()
 
     def eof_received(self) -> bool:
-        return False  # Closes the transport; a client that has no more to say cannot grant windows either.
+        """Close: a peer that has no more to say cannot grant windows either."""
+        self._is_leaving = True
+        self.close()
+        return False
 
     def connection_lost(self, error: Exception | None) -> None:
         self._end("the connection was lost" if error is None else type(error).__name__)
@@ -131,9 +134,9 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         """Take no more calls; the connection closes with its last one."""
         if not self._is_leaving and not self._is_ended:
             self._is_leaving = True
-            if self._transport is not None:
+            if self._transport is not None:  # Accepted, and made in the next pass of the loop.
                 self._transport.write(frames.goaway(self._last_stream))
-                self._close_if_done()
+            self._close_if_done()
 
     def close(self) -> None:
         """Close behind what was written; whoever does not take it within a while is cut off."""
@@ -179,18 +182,18 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
             self._transport.resume_reading()
         if answer := self._http.data_to_send():
             self._transport.write(answer)
-            if self._is_full and self._transport.get_write_buffer_size() > ANSWERS_BYTES_MAX:
-                self._transport.abort()
+        if self._is_full and self._transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
+            self._transport.abort()
         self._close_if_done()
 
     def _take_frames(self) -> bool:
         """Return False when this pass has had enough."""
-        data, at, units = self._rest, 0, UNITS_A_PASS
+        data, at, self._units = self._rest, 0, UNITS_A_PASS
         if self._greeting_left:
             at = min(self._greeting_left, len(data))
             self._greeting_left -= at
             self._http.receive_data(data[:at])
-        while units > 0 and len(data) - at >= frames.HEAD.size:
+        while self._units > 0 and len(data) - at >= frames.HEAD.size:
             high, low, kind, flags, stream = frames.HEAD.unpack_from(data, at)
             stream &= _STREAM_MASK
             length = high << 8 | low
@@ -199,20 +202,19 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
                 self._fail(h2.errors.ErrorCodes.FRAME_SIZE_ERROR)
             if begins + length > len(data):
                 break
-            units -= 1 + length // self._bytes_of_a_unit
+            self._units -= 1 + length // self._bytes_of_a_unit
             if self._is_inside_headers or not self._take_plain(kind, flags, stream, data, begins, length):
-                units -= _UNITS_OF_HEADERS if kind == _HEADERS else _UNITS_OF_H2
+                self._units -= _UNITS_OF_HEADERS if kind == _HEADERS else _UNITS_OF_H2
                 if kind in (_HEADERS, _CONTINUATION):
                     self._is_inside_headers = not flags & _END_HEADERS
                 frame = data[at : begins + length]
                 if kind == frames.SETTINGS and length and not length % frames.SETTING_BYTES and not stream:
-                    units -= _UNITS_OF_WINDOW * len(self._calls)
-                    told = frames.known_settings(frame[frames.HEAD.size :])
-                    frame = frames.HEAD.pack(0, len(told), kind, flags, 0) + told
+                    self._units -= _UNITS_OF_WINDOW * len(self._calls)
+                    frame = frames.known_settings(flags, frame[frames.HEAD.size :])
                 self._take_events(self._http.receive_data(frame))
             at = begins + length
         self._rest = data[at:]
-        return units > 0 or not self._rest
+        return self._units > 0 or not self._rest
 
     def _take_plain(self, kind: int, flags: int, stream: int, data: bytes, begins: int, length: int) -> bool:
         """Take a frame without h2, if it is plain data of a call, or a window of one. False: h2 takes it."""
@@ -222,6 +224,9 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
             self._count(length)
             if flags:  # The end of the client's side is for h2 as well, which keeps the state of the call.
                 self._take_events(self._http.receive_data(frames.HEAD.pack(0, 0, frames.DATA, flags, stream)))
+            return True
+        if kind == frames.DATA and call is None and self._has_begun(stream):
+            self._count(length)  # It ended here, which its peer may not know yet. h2 would answer each frame.
             return True
         if kind == frames.GOAWAY and length >= frames.LAST_STREAM.size:
             # h2 would take no frame any more, also not of calls that go on.
@@ -241,6 +246,10 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
             self._fail(h2.errors.ErrorCodes.FLOW_CONTROL_ERROR)
         return True
 
+    def _has_begun(self, stream: int) -> bool:
+        begun = max(self._http.highest_inbound_stream_id, self._http.highest_outbound_stream_id)
+        return bool(stream & 1) and stream <= begun
+
     def _take_data(self, call: OneCall, data: bytes | memoryview, counted: int) -> None:
         call.receivable_bytes -= counted
         if call.receivable_bytes < 0:
@@ -257,11 +266,9 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
     def _take_events(self, events: list[h2.events.Event]) -> None:
         for event in events:
             match event:
-                case h2.events.DataReceived():  # With padding, of a call with a length, or of one that has ended here.
-                    counted = event.flow_controlled_length or 0
-                    if (call := self._calls.get(event.stream_id)) is None:
-                        self._http.acknowledge_received_data(counted, event.stream_id)
-                    else:
+                case h2.events.DataReceived():  # With padding, or of a call with a length.
+                    if (call := self._calls.get(event.stream_id)) is not None:
+                        counted = event.flow_controlled_length or 0
                         call.counted_by_h2 += counted
                         self._take_data(call, event.data or b"", counted)
                 case h2.events.StreamEnded():
@@ -331,6 +338,9 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
             self._drop(call)
             self._close_if_done()
 
+    def spend(self, units: int) -> None:
+        self._units -= units
+
     def _go_on_sending(self) -> None:
         if self._sending and not self._is_scheduled:
             self._is_scheduled = True
@@ -389,11 +399,3 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
     def _close_if_done(self) -> None:
         if self._is_leaving and not self._calls and not self._is_ended:
             self.close()
-
-
-def _peer(address: Any) -> str:
-    """Return the name that gRPC gives the peer at this address of a socket."""
-    if not isinstance(address, tuple):
-        return "unix:"
-    host, port = address[0], address[1]
-    return f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}"

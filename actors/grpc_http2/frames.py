@@ -46,8 +46,8 @@ def data_head(length: int, stream: int) -> bytes:
     return HEAD.pack(length >> 8, length & 0xFF, DATA, 0, stream)
 
 
-def known_settings(payload: bytes) -> bytes:
-    """Return the settings that h2 acts upon. It would keep each unknown one as long as the connection, about 800 bytes.
+def known_settings(flags: int, payload: bytes) -> bytes:
+    """Return the frame of the settings that h2 acts upon. It would keep each unknown one as long as the connection, about 800 bytes.
 
     The table of headers that we may use stays small: a peer that allows 4 GiB would make each answer slower.
     """
@@ -55,7 +55,8 @@ def known_settings(payload: bytes) -> bytes:
     for code, value in _SETTING.iter_unpack(payload):
         if code in _KNOWN_SETTINGS:
             found[code] = min(value, _TABLE_BYTES_MAX) if code == _TABLE_SIZE else value
-    return b"".join(_SETTING.pack(code, value) for code, value in found.items())
+    told = b"".join(_SETTING.pack(code, value) for code, value in found.items())
+    return HEAD.pack(0, len(told), SETTINGS, flags, 0) + told
 
 
 Message = bytes | list[bytes]  # In pieces where it is large; a thread joins them.

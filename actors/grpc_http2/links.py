@@ -4,7 +4,7 @@ Not here: what they do (connection.py, server_call.py, client_call.py).
 """
 
 import asyncio
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from actors.grpc_http2.frames import Message, Outgoing
 
@@ -71,7 +71,18 @@ class CallLink(Protocol[OneCall]):
     def reset(self, call: OneCall) -> None:
         """Break the call off, without a status."""
 
+    def spend(self, units: int) -> None:
+        """Count work for data that was just taken, in microseconds: a frame may hold thousands of messages."""
+
 
 async def joined(message: Message) -> bytes:
     """Return a message as one piece. A large one is joined beside the loop: 20 MB of it take 10 ms."""
     return message if isinstance(message, bytes) else await asyncio.to_thread(b"".join, message)
+
+
+def peer_name(address: Any) -> str:
+    """Return the name that gRPC gives the peer at this address of a socket."""
+    if not isinstance(address, tuple):
+        return "unix:"
+    host, port = address[0], address[1]
+    return f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}"

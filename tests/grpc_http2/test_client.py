@@ -158,3 +158,94 @@ async def test_a_peer_that_falls_silent_is_cut_off_and_its_calls_are_told(monkey
         with pytest.raises(CallFailed, match="UNAVAILABLE"):
             await call.read()
         assert not client._connections
+
+
+async def test_a_connection_without_calls_closes_and_the_next_call_makes_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Connections that many calls needed are not kept for ever, and one that has died unseen takes no call."""
+    monkeypatch.setattr(client_module, "_LOOK_SECONDS", 0.05)
+    async with serving(Methods()) as (server, port), client_of(port) as client:
+        for _ in range(2):
+            call = await client.open(ECHO)
+            assert await _echoed(call, b"on") == [b"on"]
+            await asyncio.sleep(0.2)
+            assert len(client._connections) == 1
+            call.close()
+            await until(lambda: not client._connections and not server._connections)
+
+
+async def test_a_peer_that_takes_calls_no_more_gets_no_heap_of_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    none = server_connection._SETTINGS | {server_connection._CODE.MAX_CONCURRENT_STREAMS: 0}
+    async with serving(Methods()) as (server, port), client_of(port) as client:
+        call = await client.open(ECHO)
+        assert await _echoed(call, b"on") == [b"on"]
+        (connection,) = server._connections
+        connection._http.update_settings({server_connection._CODE.MAX_CONCURRENT_STREAMS: 0})
+        connection._transport.write(connection._http.data_to_send())
+        (mine,) = client._connections
+        await until(lambda: not mine.has_room)
+        monkeypatch.setattr(server_connection, "_SETTINGS", none)
+        with pytest.raises(CallFailed, match="no connection: the peer takes no calls"):
+            await client.open(ECHO)
+        assert await _echoed(call, b"on") == [b"on"]
+        call.close()
+        await until(lambda: not client._connections and not server._connections)
+
+
+async def test_many_calls_share_the_failure_of_one_attempt() -> None:
+    """Else a thousand subscriptions make a thousand attempts a second at a node that is away."""
+    accepted = 0
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal accepted
+        accepted += 1
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with server, client_of(server.sockets[0].getsockname()[1]) as client, asyncio.timeout(WAIT_SECONDS):
+        ends = await asyncio.gather(*(client.open(PATH) for _ in range(1_000)), return_exceptions=True)
+        assert all(isinstance(end, CallFailed) for end in ends) and 0 < accepted < 10
+        await asyncio.sleep(client_module._REFUSED_SECONDS)
+        before = accepted
+        with pytest.raises(CallFailed):
+            await client.open(PATH)
+        await until(lambda: accepted == before + 1)
+
+
+async def test_a_connection_without_numbers_for_calls_is_replaced() -> None:
+    """RFC 9113, 5.1.1: they are used up after 2^30 calls."""
+    async with serving(Methods()) as (_, port), client_of(port) as client:
+        first = await client.open(ECHO)
+        (connection,) = client._connections
+        connection._http.highest_outbound_stream_id = client_module._STREAMS_LAST
+        second = await client.open(ECHO)
+        assert len(client._connections) == 2
+        for call in (first, second):
+            assert await _echoed(call, b"on") == [b"on"]
+
+
+async def test_a_host_that_can_be_no_name_is_told() -> None:
+    client = GrpcClient(f"http://{'a' * 70}.example:1", {}, LONG, WINDOW_BYTES)
+    with pytest.raises(CallFailed, match="UNAVAILABLE: no connection"):
+        await client.open(PATH)
+    await client.close()
+
+
+async def test_whoever_stops_waiting_for_a_call_leaves_nothing_behind() -> None:
+    """A feed may be stopped at each point of its beginning; others that wait for the connection get one."""
+    async with serving(Methods()) as (server, port), client_of(port) as client:
+        passes, has_begun = 0, False
+        while not has_begun:
+            opening, other = (asyncio.create_task(client.open(ECHO)) for _ in range(2))
+            for _ in range(passes):
+                await asyncio.sleep(0)
+            has_begun = not opening.cancel()
+            async with asyncio.timeout(WAIT_SECONDS):
+                assert await _echoed(await other, b"on") == [b"on"]
+            assert len(client._connections) == 1
+            for connection in tuple(client._connections):
+                connection.close()
+            await until(lambda: not client._connections and not server._connections)
+            passes += 1
+        assert passes > 3

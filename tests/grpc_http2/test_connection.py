@@ -177,7 +177,7 @@ async def test_a_client_that_reads_no_answers_is_cut_off() -> None:
             await until(lambda: one.has_greeted)
             one._transport.set_write_buffer_limits(1_000)
             with pytest.MonkeyPatch.context() as patch, pytest.raises(OSError):
-                patch.setattr(connection, "ANSWERS_BYTES_MAX", 20_000)
+                patch.setattr(connection, "UNREAD_BYTES_MAX", 20_000)
                 while True:
                     await loop.sock_sendall(silent, _PING * 5_000)
             await until(lambda: not served._connections)

@@ -23,8 +23,9 @@ from actors.small_actors import SHARED_ACTOR_NAME
 APPLICATION = "ledger-gateway"
 _LOOPBACK = "127.0.0.1"
 _OLD_FRONT_SECONDS = 600
-# Streams of gRPC: its older reader of sockets takes a quarter less of a core than the newer one, which passes every
-# message through three threads of its own. A version of gRPC that does not know the names says so, and goes on.
+# What goes over grpcio: a node's calls that are answered once, SubscribeDeshred, the embedded chain's streams. Its
+# older reader of sockets takes a quarter less of a core than the newer one, which passes every message through three
+# threads of its own. A version of gRPC that does not know the names says so, and goes on.
 GRPC_EXPERIMENTS = "-event_engine_client,-event_engine_listener"
 _DRAIN_SECONDS = "1"  # A local stop waits this long for calls in flight; cluster.yaml keeps Ray's own 30.
 _TERMINATE_SECONDS = 2.0  # Remaining processes of Ray have nothing to save.

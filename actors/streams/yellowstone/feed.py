@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 _SILENCE_SECONDS = 12.0  # The node pings every 10 s, and sends every slot's status.
 _RETRY_SECONDS, _RETRY_SECONDS_MAX = 0.1, 2.0
 _LOOK_SECONDS = 1.0
+_UNITS_TO_OPEN, _UNITS_TO_JUDGE = 300, 50  # Of yellowstone/pace.py: a loss of the node is one of 2,000 feeds at once.
 # Codes with which a node refuses a subscription; retrying changes nothing.
 _FINAL = frozenset(
     (
@@ -128,6 +129,7 @@ class GeyserFeed:
             delay = _RETRY_SECONDS
             while True:
                 updates = self._updates
+                await self._pace.step(_UNITS_TO_OPEN)
                 end = await self._follow()
                 if end is not None:
                     self._finish(end)
@@ -153,9 +155,9 @@ class GeyserFeed:
             return geyser_ends.lost(first, "they are too many to be asked for again without repetitions")
         self._asked_at, call = self._clock.monotonic(), None
         try:
-            # Without a connection, a cancelled call never ends its write.
-            async with asyncio.timeout(_SILENCE_SECONDS):
+            async with asyncio.timeout(_SILENCE_SECONDS):  # Other calls may wait for the connection as well.
                 self._call = call = await self._open()
+            self._asked_at = self._clock.monotonic()
             call.write(self._wanted.request(from_slot))
             call.write(_PING)  # Its answer shows that the node has read the request before it.
             if is_resuming:
@@ -183,6 +185,7 @@ class GeyserFeed:
             self._call = None
             if call is not None:
                 call.close()
+        await self._pace.step(_UNITS_TO_JUDGE)
         return self._judge(code, text, is_resuming, from_slot)
 
     def _judge(self, code: grpc.StatusCode, text: str, is_resuming: bool, from_slot: int | None) -> StreamEnd | None:

@@ -1,4 +1,4 @@
-"""The Yellowstone endpoint of the node: one channel, the feeds over it, and calls that are answered once.
+"""The Yellowstone endpoint of the node: the feeds, and over a channel of grpcio calls that are answered once.
 
 Implements: identical subscriptions share one upstream subscription in a replica; a subscription with from_slot has one
 of its own, as it begins in the past. Health: whether the endpoint answers.
@@ -7,9 +7,11 @@ A shell. Not here: a feed (yellowstone/feed.py), who may ask (gateway/doors/grpc
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -63,7 +65,7 @@ class GeyserFeeds:
         port = parts.port or (443 if parts.scheme == "https" else 80)
         target = f"{parts.hostname}:{port}" if ":" not in (parts.hostname or "") else f"[{parts.hostname}]:{port}"
         if parts.scheme == "https":
-            self._channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(), options=_OPTIONS)
+            self._channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(_roots()), options=_OPTIONS)
         else:
             self._channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
         # Subscriptions bring thousands of updates a second, for which grpcio is slow.
@@ -169,6 +171,15 @@ class GeyserFeeds:
                 if self._failed_probes == _FAILED_PROBES_MAX:
                     logger.warning("the stream source does not answer: %s", refused.end.text[:200])
             await asyncio.sleep(_PROBE_SECONDS)
+
+
+def _roots() -> bytes | None:
+    """Read the certificates that the machine trusts, as subscriptions do: a probe must find what they find.
+
+    None: the machine has no such file, and grpcio takes its own.
+    """
+    path = ssl.get_default_verify_paths().cafile
+    return None if path is None else Path(path).read_bytes()
 
 
 def open_feeds(config: Config, clock: Clock) -> GeyserFeeds:

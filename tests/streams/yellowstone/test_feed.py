@@ -12,9 +12,11 @@ from solders.keypair import Keypair
 
 from actors.clock import SystemClock
 from actors.geyser_proto import api, geyser_pb2
+from actors.grpc_http2.client_call import CallFailed
 from actors.streams.yellowstone import feed as geyser_feed
 from actors.streams.yellowstone.feed import GeyserFeed
 from actors.streams.yellowstone.outbox import GeyserOutbox
+from actors.streams.yellowstone.pace import GeyserPace
 from actors.streams.yellowstone.reader import GeyserReader
 from actors.streams.yellowstone.requests import WantedStream
 from bench.yellowstone_servers import started
@@ -269,3 +271,28 @@ async def test_who_joins_while_an_update_is_given_begins_with_the_next_one() -> 
     await streams.until(lambda: min(streams.waiting()) == 2 and len(late) == 1)
     streams.feed.stop()
     assert await streams.sent_to(late) == [2]
+
+
+@pytest.mark.threat(62)
+async def test_feeds_that_lose_the_node_at_once_come_back_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threat 62: each of 2,000 has a call to begin, in the same pass of the loop as the pause is over for all."""
+    monkeypatch.setattr(geyser_feed, "_RETRY_SECONDS", 0.05)
+    opened = 0
+
+    async def lost() -> Any:
+        nonlocal opened
+        opened += 1
+        raise CallFailed(grpc.StatusCode.UNAVAILABLE, "lost")
+
+    pace, wanted = GeyserPace(), WantedStream(b"key", {"t": "name"}, geyser_pb2.PROCESSED, None)
+    feeds = [GeyserFeed(wanted, lost, SystemClock(), 60.0, 60.0, pace=pace) for _ in range(300)]
+    for feed in feeds:
+        feed.start()
+    most = 0
+    while opened < 600:
+        before = opened
+        await asyncio.sleep(0)
+        most = max(most, opened - before)
+    for feed in feeds:
+        feed.stop()
+    assert most <= 10
