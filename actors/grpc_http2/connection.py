@@ -105,8 +105,7 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         self._end("the connection was lost" if error is None else type(error).__name__)
         if self._closing is not None:
             self._closing.cancel()
-        # h2 refers to itself in here. Without it the state of a connection would stay until a rare pass of the garbage
-        # collector, which holds the loop for so much longer.
+        # h2 refers to itself in here: its state would stay until a rare and long pass of the garbage collector.
         self._http._frame_dispatch_table.clear()
         self.closed()
 

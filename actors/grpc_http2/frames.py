@@ -47,7 +47,7 @@ def data_head(length: int, stream: int) -> bytes:
 
 
 def known_settings(flags: int, payload: bytes) -> bytes:
-    """Return the frame of the settings that h2 acts upon. It would keep each unknown one as long as the connection, about 800 bytes.
+    """Return the frame of the settings that h2 acts upon. It would keep each other one, in about 800 bytes.
 
     The table of headers that we may use stays small: a peer that allows 4 GiB would make each answer slower.
     """
