@@ -36,6 +36,10 @@ _STREAM_MASK = 0x7FFFFFFF
 _INITIAL_WINDOW_SIZE = h2.settings.SettingCodes.INITIAL_WINDOW_SIZE
 Settings = dict[h2.settings.SettingCodes, int]
 OneCall = TypeVar("OneCall", bound=GrpcCall)
+_INSIDE = ("_frame_dispatch_table", "max_inbound_frame_size", "decoder", "highest_inbound_stream_id")
+
+if missing := [name for name in _INSIDE if not hasattr(h2.connection.H2Connection(), name)]:
+    raise ImportError(f"h2 is another one than this version expects, without {', '.join(missing)}: install h2>=4.3,<5")
 
 
 class Connection(asyncio.Protocol, Generic[OneCall]):
@@ -292,8 +296,7 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
     def take_settings(self, event: h2.events.RemoteSettingsChanged) -> None:
         changed = event.changed_settings.get(_INITIAL_WINDOW_SIZE)
         if changed is not None:
-            grown = changed.new_value - self._stream_window_bytes
-            self._stream_window_bytes = changed.new_value
+            grown, self._stream_window_bytes = changed.new_value - self._stream_window_bytes, changed.new_value
             for call in self.calls:
                 self._let_send(call, grown)
 
@@ -312,9 +315,7 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
 
     def schedule(self, call: OneCall) -> None:
         self._sending[call] = None
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._loop.call_soon(self._flush)
+        self._go_on_sending()
 
     def send(self, call: OneCall) -> None:
         self._sending[call] = None
@@ -353,8 +354,7 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         """Write what the calls have, in one piece, as far as windows and socket allow."""
         if self._is_ended or self._is_full:
             return
-        parts: list[bytes | memoryview] = [self._http.data_to_send()]
-        left = FLUSH_BYTES
+        parts, left = list[bytes | memoryview]((self._http.data_to_send(),)), FLUSH_BYTES
         for call in tuple(self._sending):
             left -= self._send_of(call, parts, left)
             if left <= 0:

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import runpy
 import socket
 import time
 from typing import Any
 
+import h2.connection
 import h2.errors
 import h2.events
 import h2.exceptions
@@ -263,3 +265,10 @@ async def test_a_quiet_client_is_asked_and_a_silent_one_is_cut_off(monkeypatch: 
         listening.cancel()
         for one in (answering.writer, silent.writer, mute_writer):
             one.transport.abort()
+
+
+def test_another_h2_is_told_when_a_process_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code on a library's insides says what is missing, before anybody is served."""
+    monkeypatch.setattr(h2.connection, "H2Connection", object)
+    with pytest.raises(ImportError, match=r"without _frame_dispatch_table, .*: install h2>=4\.3,<5"):
+        runpy.run_path(connection.__file__)
