@@ -17,9 +17,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+import grpc
 import httpx
 from solders.keypair import Keypair
 
+from actors.geyser_proto import api, geyser_pb2
 from bench.product import Product
 from tests.stream_checks.waiting import until_all
 from tests.stream_checks.yellowstone_followers import ChainAtNode, Follower, differences, open_channel
@@ -83,7 +85,7 @@ class Kill:
         following = [asyncio.create_task(one.run()) for one in followers]
         try:
             async with httpx.AsyncClient(timeout=120) as http:
-                return await self._kill(followers, http)
+                return await self._kill(followers, http, await self._first_kept(channels[0]))
         finally:
             for task in following:
                 task.cancel()
@@ -91,12 +93,20 @@ class Kill:
             for channel in channels:
                 await channel.close()
 
-    async def _kill(self, followers: list[Follower], http: httpx.AsyncClient) -> Told:
+    async def _first_kept(self, channel: grpc.aio.Channel) -> int:
+        """Return the first slot that can be had again. A chain that has just started tells of final slots before it."""
+        ask: Any = channel.unary_unary(
+            api.SUBSCRIBE_REPLAY_INFO.path,
+            response_deserializer=geyser_pb2.SubscribeReplayInfoResponse.FromString,
+        )
+        return int((await ask(b"", metadata=(("x-token", self._key),), timeout=30)).first_available)
+
+    async def _kill(self, followers: list[Follower], http: httpx.AsyncClient, kept: int) -> Told:
         node = str(self._product.ready["node_url"])
         chain = ChainAtNode(http, node)
         paying = asyncio.create_task(_pay(http, node))
         try:
-            await _until(followers, lambda one: one.final is not None, "not all followers know a final slot")
+            await _until(followers, lambda one: (one.final or 0) >= kept, "not all followers know a slot that is kept")
             first = max(one.newest for one in followers) + 2
             await _until(followers, lambda one: one.newest > first + _SLOTS_BEFORE, "not all followers go on")
             before = {one: len(one.ends) for one in followers}
