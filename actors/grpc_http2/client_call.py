@@ -137,7 +137,7 @@ class ClientCall:
             self._finish(grpc.StatusCode.UNKNOWN, f"the peer answers with {kind[:100]}, not with gRPC")
 
     def start(self) -> Headers | None:
-        return None  # They went when the call began.
+        return None  # Headers went when the call began.
 
     def trailers(self) -> Headers | None:
         return None

@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
         self._greeting_left = 0 if is_client else frames.GREETING_BYTES
-        self._rest = b""  # What has come and is not taken yet: part of a frame, or what waits for the next pass.
+        self._rest = b""  # Bytes that came and are not taken: part of a frame, or frames that wait for the next pass.
         self._is_waiting = self._is_scheduled = self._is_full = self._is_ended = self._is_leaving = False
         self._is_inside_headers = False
         self._units = 0  # That this pass has left.
@@ -91,7 +91,7 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
         self._http.initiate_connection()
         self._http.increment_flow_control_window(CONNECTION_WINDOW_BYTES - frames.WINDOW_AT_FIRST)
         self._transport.write(self._http.data_to_send())
-        self._close_if_done()  # Whoever is asked to leave before it was made.
+        self._close_if_done()  # A connection may be asked to leave before it is made.
 
     def data_received(self, data: bytes) -> None:
         self.heard_at, self._pinged_at = self._loop.time(), None
@@ -229,7 +229,7 @@ class Connection(asyncio.Protocol, Generic[OneCall]):
                 self._take_events(self._http.receive_data(frames.HEAD.pack(0, 0, frames.DATA, flags, stream)))
             return True
         if kind == frames.DATA and call is None and self._has_begun(stream):
-            self._count(length)  # It ended here, which its peer may not know yet. h2 would answer each frame.
+            self._count(length)  # The call ended here, which its peer may not know yet. h2 would answer each frame.
             return True
         if kind == frames.GOAWAY and length >= frames.LAST_STREAM.size:
             # h2 would take no frame any more, also not of calls that go on.

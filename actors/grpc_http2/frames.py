@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 HEAD = struct.Struct(">HBBBI")  # Length in two parts, kind, flags, stream.
 DATA, SETTINGS, GOAWAY, WINDOW_UPDATE = 0, 4, 7, 8
 END_STREAM = 1
-GREETING_BYTES = 24  # What a client sends first.
+GREETING_BYTES = 24  # Bytes that a client sends first (RFC 9113, 3.4).
 PREFIX = struct.Struct(">BI")  # Of each message: whether it is compressed, and its length.
 LARGE_BYTES = 1 << 20
 WINDOW_AT_FIRST = 65_535

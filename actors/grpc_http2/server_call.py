@@ -71,7 +71,7 @@ class ServerCall:
         self._details = ""
         self._initial: Metadata = ()
         self._trailing: Metadata = ()
-        self.is_over = False  # Nothing is sent or received any more.
+        self.is_over = False  # Bytes are neither sent nor received any more.
         self.task: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
         self._deadline = None if seconds is None else loop.time() + seconds

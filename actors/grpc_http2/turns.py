@@ -28,7 +28,7 @@ class Turns:
         take = self._waiting[0]
         try:
             take()
-        finally:  # It stays first until it is done, so that a wait() in it schedules nothing.
+        finally:  # A connection stays first until its turn is over, so that a wait() in it schedules nothing.
             self._waiting.popleft()
             if self._waiting:
                 asyncio.get_running_loop().call_soon(self._next)

@@ -19,7 +19,7 @@ from actors.signals.from_geyser import read_head, read_update
 from actors.signals.sources import BATCH_MAX, SlotSeen, SlotsGone, SlotState, SourceUnavailable, TransactionSeen, Update
 
 MESSAGE_BYTES_MAX = 64 << 20
-WINDOW_BYTES = 8 << 20  # What the node may send before it is read.
+WINDOW_BYTES = 8 << 20  # Bytes that the node may send before they are read.
 QUEUE_MAX, QUEUE_BYTES_MAX = 10_000, 64 << 20  # Updates that are read but not classified.
 _SMALL_BYTES = 256  # Pings and slots are smaller, transactions are larger.
 _LOOKED_AT_ONCE = 256  # Updates in one turn of the event loop.

@@ -1,4 +1,4 @@
-"""What the measurement of Yellowstone streams asks of its source, and what the source takes for a rate."""
+"""Requests of the measurement of Yellowstone streams, and the rates that its source reads from them."""
 
 import asyncio
 

@@ -48,7 +48,7 @@ async def test_requests_are_the_same_however_bytes_are_cut(size: int) -> None:
 
 
 async def test_a_pass_of_messages_shares_a_frame() -> None:
-    """What the server is for: a hundred small messages are neither a hundred frames nor a hundred writes."""
+    """The purpose of the server: a hundred small messages are neither a hundred frames nor a hundred writes."""
     methods = Methods()
     methods.count, methods.size = 100, 50
     async with connected(methods) as peer:

@@ -78,7 +78,7 @@ async def test_one_request_is_decompressed_at_a_time(opened: Open, monkeypatch: 
         nonlocal running, most
         running += 1
         most = max(most, running)
-        time.sleep(0.01)
+        time.sleep(0.01)  # Decompression takes long enough that two at once would be seen.
         running -= 1
         return inflate(*arguments)
 

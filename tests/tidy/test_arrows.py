@@ -89,8 +89,8 @@ OPEN = {
     },
     "storage": {"connections", "schema"},
     "telemetry": {"figures", "logs", "metrics", "metrics_page", "traces", "tracing"},
-    # gRPC on both sides: servers, clients, and their calls.
-    "grpc_http2": {"client", "client_call", "server"},
+    # gRPC on both sides: servers, clients, and their calls; large messages as one piece.
+    "grpc_http2": {"client", "client_call", "links", "server"},
     "http_server": {"backlog", "choice", "exchange", "responses", "unfinished_messages", "websocket"},
     # Pure rules of credentials, used by the doors, and the port of their store, used by the owners of accounts.
     "identity": {

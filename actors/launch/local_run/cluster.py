@@ -23,7 +23,7 @@ from actors.small_actors import SHARED_ACTOR_NAME
 APPLICATION = "ledger-gateway"
 _LOOPBACK = "127.0.0.1"
 _OLD_FRONT_SECONDS = 600
-# What goes over grpcio: a node's calls that are answered once, SubscribeDeshred, the embedded chain's streams. Its
+# Calls over grpcio: a node's calls that are answered once, SubscribeDeshred, the embedded chain's streams. Its
 # older reader of sockets takes a quarter less of a core than the newer one, which passes every message through three
 # threads of its own. A version of gRPC that does not know the names says so, and goes on.
 GRPC_EXPERIMENTS = "-event_engine_client,-event_engine_listener"

@@ -9,16 +9,15 @@ it. Not here: gRPC (yellowstone/stream.py), which updates are queued, limits of 
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from actors.grpc_http2.links import joined
 from actors.streams.yellowstone import ends as geyser_ends
 from actors.streams.yellowstone.ends import StreamEnd
 from actors.streams.yellowstone.pace import GeyserPace, units_to_write
 from actors.streams.yellowstone.queues import GeyserQueues
 
 _UNLIMITED = 1 << 62
-# A thread joins parts of this size and more, while the interpreter does other work; below it Python would not let go.
-_LARGE_BYTES = 1 << 20
 
 
 class StreamEnded(Exception):
@@ -171,10 +170,3 @@ class GeyserOutbox:
         if slot is not None:
             self.last_slot = slot
         return await joined((head, body))
-
-
-async def joined(parts: Sequence[bytes]) -> bytes:
-    """One piece of these parts; of many bytes, made by a thread: seven megabytes of them take ten milliseconds."""
-    if sum(map(len, parts)) < _LARGE_BYTES:
-        return b"".join(parts)
-    return await asyncio.to_thread(b"".join, parts)

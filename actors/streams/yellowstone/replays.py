@@ -19,13 +19,14 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from actors.geyser_proto import geyser_pb2
+from actors.grpc_http2.links import joined
 from actors.hotlink.replica import LinkFull, LinkGivenUp, LinkTimeout
 from actors.streams.api import BLOCK, WINDOW, AskBlock, AskWindow, BlockPart, WindowEntry, WindowPart
 from actors.streams.yellowstone import ends as geyser_ends
 from actors.streams.yellowstone.blocks import WholeBlock
 from actors.streams.yellowstone.ends import StreamEnd
 from actors.streams.yellowstone.match import LEVEL_STATUSES, StreamFilter
-from actors.streams.yellowstone.outbox import GeyserOutbox, joined
+from actors.streams.yellowstone.outbox import GeyserOutbox
 from actors.streams.yellowstone.reader import GeyserReader
 from actors.streams.yellowstone.requests import SMALL_BYTES, WATCH, WantedStream
 from actors.streams.yellowstone.work import GeyserWork, Turn
